@@ -4,7 +4,7 @@ use super::options::fitting;
 use narrows::wire::arp::ArpPacket;
 use narrows::wire::ethernet::EthernetHeader;
 use narrows::wire::{
-    ChecksumPolicy, Headers, IcmpMessage, IcmpPacket, IpHeader, NdpMessage, OptionPolicy, Packet,
+    ChecksumPolicy, IcmpMessage, IcmpPacket, IpHeader, NdpMessage, OptionPolicy, Packet,
     QuotedSegment, packet,
 };
 use std::net::IpAddr;
@@ -52,10 +52,7 @@ fn arp(bytes: &[u8]) {
 fn short_is_long(bytes: &[u8]) {
     for policy in [ChecksumPolicy::Verify, ChecksumPolicy::Trust] {
         let short = packet::read(bytes, policy, |headers, payload| {
-            let (ip, tcp) = match headers {
-                Headers::Plain(segment) => (segment.ip_header(), segment.tcp.header()),
-                Headers::Any(&ip, tcp) => (ip, tcp.clone()),
-            };
+            let (ip, tcp) = headers.whole();
             Packet { ip, tcp, payload }
         });
         assert_eq!(short, Packet::parse(bytes, policy));

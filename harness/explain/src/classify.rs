@@ -59,7 +59,7 @@ pub(crate) struct Facts {
     /// What its sender echoes shows that nothing which it heard asked for what ended it.
     pub(crate) unprompted: bool,
     /// What is sent again begins before what its receiver has acknowledged.
-    pub(crate) unheard: bool,
+    pub(crate) arrived: bool,
     /// How long its sender had been silent by its own clock, and had heard nothing, if that is known.
     pub(crate) ran: Option<Duration>,
     /// How much of the gap passed in queues between the sender and the place of the capture: what was heard
@@ -324,7 +324,7 @@ fn retransmission(facts: &Facts, head: bool, tail: bool) -> (Cause, Confidence, 
     let e = &facts.evidence;
     let floor = (facts.timeouts == 0).then(|| floor(facts)).flatten();
     // The timer is that of the first that its sender takes to be out, which has arrived.
-    if facts.unheard {
+    if facts.arrived {
         return match head && tail && is_probe_time(facts) {
             true => (Cause::TailLossProbe, Guess, None),
             false => (Cause::TimeoutSpurious, Likely, floor),
@@ -422,18 +422,17 @@ fn is_probe_time(facts: &Facts) -> bool {
         .unwrap_or_else(|| facts.probe.saturating_sub(facts.queued));
     // Where nothing waits on the way to the capture, a timer is as long as its floor to the tick.
     let near = |time: Duration| length.abs_diff(time) <= length / 1_000;
-    // Between the ends that is so by the sender's own clock; without one, to what hosts take to send.
+    // Between the ends that is so by the sender's own clock; without one, to what queues leave of it.
     let about = |time: Duration| length.abs_diff(time) <= length / 100;
     let mut floors = FLOORS.iter().map(|ms| Duration::from_millis(*ms));
-    let exact = match facts.vantage {
-        Vantage::Sender => floors.any(near) && !near(smoothed * 2),
-        _ if facts.ran.is_some() => floors.any(near) && !near(smoothed * 2),
-        _ => floors.any(about) && !about(smoothed * 2),
+    let exact = match facts.vantage == Vantage::Sender || facts.ran.is_some() {
+        true => floors.any(near) && !near(smoothed * 2),
+        false => floors.any(about) && !about(smoothed * 2),
     };
     if exact {
         return false;
     }
-    // Two round trips it is, or the floor of a timeout.
+    // Two round trips it is, to what a clock and an estimate tell, or the floor of a timeout.
     if facts.sack && facts.timeouts == 0 && length + length / 100 >= smoothed * 2 {
         if length <= smoothed.mul_ratio(22, 10) {
             return true;
@@ -556,7 +555,7 @@ mod tests {
             asked: false,
             recovers: false,
             unprompted: false,
-            unheard: false,
+            arrived: false,
             ran: None,
             queued: Duration::ZERO,
             probe: length,
@@ -874,7 +873,7 @@ mod tests {
     fn rfc8985_7_2_what_was_acknowledged_here_is_a_probe_s_after_two_round_trips_of_its_sender() {
         let gap = |us, tail, timeouts| Facts {
             vantage: Vantage::Middle,
-            unheard: true,
+            arrived: true,
             unprompted: true,
             ran: Some(Duration::from_micros(us)),
             smoothed: Some(Duration::from_micros(7_700)),

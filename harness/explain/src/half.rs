@@ -14,6 +14,7 @@ use crate::rounds::{Histogram, Round, RoundMeter};
 use narrows::wire::{SackBlock, Seq, Timestamps};
 use narrows::{Duration, Instant};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// A packet, and when it was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,22 @@ const ORIGIN: u64 = 1 << 32;
 const DEFAULT_MSS: u16 = 536;
 /// Nobody who has said something asks sooner whether the peer is there (Linux, tcp(7)).
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+impl Sent {
+    /// What is seen so often `now`.
+    fn new(Range { start, end }: Range<u64>, now: Sighting, sends: u16, packets: u16) -> Self {
+        Self {
+            start,
+            end,
+            first: now.at,
+            last: now.at,
+            packet: now.packet,
+            sends,
+            sacked: false,
+            packets,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Half {
@@ -482,8 +499,11 @@ impl Half {
     pub(crate) fn ran(&self, stamps: Option<Timestamps>, alone: Sighting) -> Option<Duration> {
         self.text.filter(|text| text.at >= alone.at)?;
         let tick = self.clock.tick()?;
-        let ran = tick * u64::from(stamps?.val.wrapping_sub(self.text_stamp?));
-        (tick * 100 <= ran).then_some(ran)
+        let ticks = stamps?.val.wrapping_sub(self.text_stamp?);
+        // To a hundredth. What left before its last text has come late.
+        (100..=u32::MAX / 2)
+            .contains(&ticks)
+            .then(|| tick * u64::from(ticks))
     }
 
     pub(crate) fn turned(&mut self, took: Duration) {

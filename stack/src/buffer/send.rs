@@ -17,9 +17,6 @@ use std::sync::Arc;
 /// The longest view: an IP packet's payload is shorter. A chunk of less is copied.
 pub const MIN_SHARED: usize = 64 << 10;
 
-/// Pieces looked into one after the other before all are searched.
-const NEAR: usize = 3;
-
 /// Bytes to send, in a ring and in chunks that the user shares.
 #[derive(Debug, Default)]
 pub struct SendRing {
@@ -133,30 +130,16 @@ impl Pieces {
     }
 
     fn view(&self, range: &Range<u64>) -> BytesView<'_> {
-        let at = self.piece_with(range.start);
-        let part = |at: usize| self.list.get(at).map_or(&[][..], |p| p.part(range));
-        let first = part(at);
-        let second = match first.len() as u64 == range.end - range.start {
-            true => &[],
-            false => part(at + 1),
-        };
-        let view = BytesView::new(first, second);
+        let behind = self.list.partition_point(|p| p.start <= range.start);
+        let mut parts = (self.list.range(behind.saturating_sub(1)..)).map(|p| p.part(range));
+        let mut next = || parts.next().unwrap_or_default();
+        let view = BytesView::new(next(), next());
         assert_eq!(
             view.len() as u64,
             range.end - range.start,
             "a view is no longer than MIN_SHARED"
         );
         view
-    }
-
-    /// The index of the piece in which the byte at `offset` lies, or after which it would.
-    fn piece_with(&self, offset: u64) -> usize {
-        // Less is in flight than waits behind it, mostly: one of the first.
-        let near = (0..NEAR).find(|&at| self.list.get(at).is_some_and(|p| offset < p.end()));
-        near.unwrap_or_else(|| {
-            let behind = self.list.partition_point(|p| p.start <= offset);
-            behind.saturating_sub(1)
-        })
     }
 
     fn release(&mut self, offset: u64) {

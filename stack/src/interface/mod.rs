@@ -180,9 +180,9 @@ enum Refusal {
 enum Last {
     #[default]
     Nothing,
-    /// A segment of this many bytes of payload.
+    /// A plain segment with this many bytes of payload.
     Plain(PlainSegment, usize),
-    /// The same with headers of any kind.
+    /// Any other.
     Segment(IpHeader, TcpHeader, usize),
     /// [`Interface::current`].
     Own,

@@ -240,7 +240,7 @@ impl<T: ByteTcp> Interface<T> {
         match std::mem::take(&mut self.last) {
             Last::Nothing => {}
             Last::Plain(segment, len) => {
-                let (ip, tcp) = (segment.ip_header(), segment.tcp.header());
+                let (ip, tcp) = Headers::Plain(&segment).whole();
                 self.endpoint.handle_local_drop(now, &ip, &tcp, len);
             }
             Last::Segment(ip, tcp, len) => self.endpoint.handle_local_drop(now, &ip, &tcp, len),

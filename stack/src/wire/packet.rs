@@ -206,8 +206,8 @@ pub fn emit(
 /// headers and its payload.
 ///
 /// # Errors
-/// As those of [`Packet::parse`], which a plain packet with a wrong checksum is given to: it is summed
-/// twice.
+/// As those of [`Packet::parse`], which says what is wrong with a plain packet, too: one whose checksum is
+/// wrong is summed twice.
 #[inline]
 pub fn read<'a, R>(
     bytes: &'a [u8],

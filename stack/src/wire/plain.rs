@@ -19,6 +19,14 @@ pub enum Headers<'a> {
 }
 
 impl Headers<'_> {
+    /// At their full length.
+    pub fn whole(&self) -> (IpHeader, TcpHeader) {
+        match *self {
+            Self::Plain(segment) => (segment.ip_header(), segment.tcp.header()),
+            Self::Any(ip, tcp) => (*ip, tcp.clone()),
+        }
+    }
+
     /// The destination address.
     #[inline]
     pub fn dst(&self) -> IpAddr {

@@ -82,7 +82,7 @@ impl Tracked {
             asked: half.is_asked(self.heard_until(side, now)),
             recovers: half.recovers(),
             unprompted: false,
-            unheard: false,
+            arrived: false,
             ran: None,
             queued,
             probe: length.saturating_sub(way),

@@ -58,7 +58,7 @@ impl Tracked {
             false => None,
         };
         let head = waited && half.offset(segment.seq) <= half.una;
-        let before_it = (head || gap.is_some() || alone.is_some_and(|_| again))
+        let before_it = (head || gap.is_some() || alone.is_some() && again)
             .then(|| self.facts(side, now, half.last.unwrap_or(now)));
         let facts = gap.zip(before_it).map(|(start, facts)| {
             let facts = facts.since(now, start);
@@ -238,7 +238,7 @@ impl Tracked {
         }
         if let Some((start, mut facts)) = facts {
             self.heard_nothing(side, segment, &mut facts, alone);
-            facts.unheard = again.unheard;
+            facts.arrived = again.arrived;
             facts.evidence.sends = again.sends;
             facts.evidence.earlier = (again.sends > 0).then_some(again.packet);
             let since = self.half[k]
@@ -328,7 +328,7 @@ impl Tracked {
             // Its answer was lost between here and there.
             facts.ended = Ended::Syn;
         } else {
-            facts.unheard = true;
+            facts.arrived = true;
             self.heard_nothing(side, segment, &mut facts, alone);
             // Who asks for a window sends a byte: what is longer was not heard to arrive.
             facts.updated &= segment.len <= 1;
@@ -338,10 +338,11 @@ impl Tracked {
             let tail = half.is_last(from, from + u64::from(segment.len));
             // One probe at a time is out (RFC 8985 section 7.2).
             let again = half.needless.zip(alone);
-            facts.timeouts += u16::from(again.is_some_and(|(before, alone)| before.at > alone.at));
-            // Its timers run since it left, or what left after it.
+            let again = again.is_some_and(|(before, alone)| before.at > alone.at);
+            facts.timeouts = facts.timeouts.saturating_add(again.into());
+            // Its timers run since it left last, or what left after it did.
             let text = half.text.map(|text| now.at.since(text.at));
-            facts.probe = text.unwrap_or(facts.probe).max(facts.probe);
+            facts.probe = facts.probe.max(text.unwrap_or_default());
             facts.ended = Ended::Retransmission { head: true, tail };
         }
         self.settle(side, start, now, &facts, out);

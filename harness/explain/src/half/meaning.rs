@@ -31,7 +31,7 @@ pub(crate) struct Retransmitted {
     /// It is the last that was sent.
     pub(crate) tail: bool,
     /// It begins before what is acknowledged: its sender has not heard that.
-    pub(crate) unheard: bool,
+    pub(crate) arrived: bool,
     /// How long ago it was last seen, or its lack noticed.
     pub(crate) age: Duration,
     pub(crate) start: u64,

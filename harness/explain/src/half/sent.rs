@@ -48,28 +48,11 @@ impl Half {
         if start >= self.nxt {
             let hole = start > self.nxt;
             if hole {
-                self.push(Sent {
-                    start: self.nxt,
-                    end: start,
-                    first: now.at,
-                    last: now.at,
-                    packet: now.packet,
-                    sends: 0,
-                    sacked: false,
-                    packets: ((start - self.nxt) / u64::from(self.mss().max(1))).clamp(1, 9_999)
-                        as u16,
-                });
+                let mss = u64::from(self.mss().max(1));
+                let packets = ((start - self.nxt) / mss).clamp(1, 9_999) as u16;
+                self.push(Sent::new(self.nxt..start, now, 0, packets));
             }
-            self.push(Sent {
-                start,
-                end,
-                first: now.at,
-                last: now.at,
-                packet: now.packet,
-                sends: 1,
-                sacked: false,
-                packets,
-            });
+            self.push(Sent::new(start..end, now, 1, packets));
             (self.latest, self.nxt) = (start, end);
             self.most_out = self.most_out.max(self.flight());
             self.pushes(flags);
@@ -100,18 +83,8 @@ impl Half {
         let tail = self.is_last(start, end);
         if end > self.nxt {
             // The text of two segments in one, or a super-frame cut anew: what is new is new.
-            let last = Sent {
-                start: self.nxt,
-                end,
-                first: now.at,
-                last: now.at,
-                packet: now.packet,
-                sends: 1,
-                sacked: false,
-                packets: 1,
-            };
-            self.push(last);
-            self.nxt = end;
+            self.push(Sent::new(self.nxt..end, now, 1, 1));
+            (self.latest, self.nxt) = (self.nxt, end);
             self.pushes(flags);
         }
         self.split(start);
@@ -132,7 +105,7 @@ impl Half {
                     sends: sent.sends,
                     head,
                     tail,
-                    unheard: start < self.una,
+                    arrived: start < self.una,
                     age: now.at.since(sent.last),
                     start,
                     end,
