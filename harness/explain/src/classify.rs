@@ -118,6 +118,9 @@ pub(crate) struct Facts {
     pub(crate) burst: Burst,
 }
 
+/// Two ticks of a kernel with a thousand a second.
+const TICKS: Duration = Duration::from_millis(2);
+
 /// The shortest frame takes as long at 1 Gb/s, with preamble and gap.
 const WIRE: Duration = Duration::from_nanos(672);
 
@@ -445,7 +448,7 @@ fn is_probe_time(facts: &Facts) -> bool {
     facts.sack
         && length < Duration::from_millis(150)
         && length >= least * 2
-        && length <= smoothed * 3 + Duration::from_millis(2)
+        && length <= smoothed * 3 + TICKS
         && facts.timeouts == 0
         && floor(facts).is_none_or(|floor| floor < Duration::from_millis(5))
 }
@@ -463,13 +466,18 @@ fn is_probe_of_new_data(facts: &Facts) -> bool {
     } else {
         1
     };
+    // Linux has two ticks of its clock at least beside two round trips.
+    let most = match facts.unprompted {
+        true => smoothed * 3 + TICKS,
+        false => smoothed.mul_ratio(20 + slack, 10),
+    };
     let untroubled = facts.timeouts == 0 && e.sends <= 1 && !facts.heard && e.small == 0;
     untroubled
         && facts.sack
         && facts.limited
         && e.packets > 1
         && length >= smoothed.mul_ratio(20 - slack, 10)
-        && (facts.unprompted || length <= smoothed.mul_ratio(20 + slack, 10))
+        && length <= most
 }
 
 /// The floor that a timeout kept to: one in use that is at most a little shorter than the gap, and
@@ -897,6 +905,8 @@ mod tests {
             (true, 900, Cause::TailLossProbe),
             (false, 900, Cause::AppWroteNothing),
             (true, 200, Cause::AppWroteNothing),
+            // No timer of a probe is as long.
+            (true, 50_000, Cause::AppWroteNothing),
         ] {
             let gap = Facts {
                 vantage: Vantage::Middle,

@@ -221,7 +221,7 @@ impl Tracked {
         let fin = segment.flags.contains(Flags::FIN);
         let space = text.saturating_add(syn.into()).saturating_add(fin.into());
         let silent = self.half.iter().all(|half| half.flight() == 0);
-        let unpushed = self.half[me].is_unpushed();
+        let more = (self.half[me].is_unpushed()).then(|| self.release_time(side));
         if segment.flags.contains(Flags::RST) {
             self.reset.get_or_insert(side);
         } else {
@@ -232,6 +232,8 @@ impl Tracked {
                 self.sends(now, side, segment, space, silent, out);
             } else {
                 self.asks(now, side, segment, out);
+                let half = &mut self.half[me];
+                half.bare = Some((half.offset(segment.seq), now.at));
             }
         }
         if let Some(stamps) = segment.options.timestamps {
@@ -240,7 +242,7 @@ impl Tracked {
                 Side::Client => (client, server),
                 Side::Server => (server, client),
             };
-            mine.on_stamp(now, stamps, segment.ack, other, text > 0, unpushed);
+            mine.on_stamp(now, stamps, segment.ack, other, text > 0, more);
         }
         self.last = now;
         self.path_rtt != rtt

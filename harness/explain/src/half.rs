@@ -6,6 +6,7 @@ mod sack;
 mod sent;
 mod stamps;
 
+use counts::smooth;
 pub use counts::{Counts, RttEstimate};
 pub(crate) use meaning::{Acked, Data, Retransmitted};
 
@@ -92,6 +93,8 @@ pub(crate) struct Half {
     widest: u64,
     /// Where the last began that was new.
     latest: u64,
+    /// Where the last without text stood, and when it came by.
+    pub(crate) bare: Option<(u64, Instant)>,
     /// When it had text last.
     pub(crate) text: Option<Sighting>,
     /// When what had been acknowledged left again last.
@@ -117,8 +120,8 @@ pub(crate) struct Half {
     /// From the peer's packet to the first new data of ours that echoes it: the way from the capture
     /// to this sender and back.
     pub(crate) turn: Option<Duration>,
-    /// Round-trip times as this sender has them itself, and an acknowledgement that is under way to it.
-    own: RttEstimate,
+    /// SRTT as this sender has it itself, and an acknowledgement that is under way to it.
+    own: Option<Duration>,
     going: Option<stamps::Going>,
     /// The same each time that it had more to send.
     pub(crate) turns: RttEstimate,
@@ -184,6 +187,7 @@ impl Half {
             widest: 0,
             most_out: 0,
             latest: ORIGIN,
+            bare: None,
             text: None,
             text_stamp: None,
             needless: None,
@@ -197,7 +201,7 @@ impl Half {
             rtt: RttEstimate::default(),
             turn: None,
             turns: RttEstimate::default(),
-            own: RttEstimate::default(),
+            own: None,
             going: None,
             last: None,
             heard: None,
@@ -242,6 +246,11 @@ impl Half {
     /// Whether its receiver is known to acknowledge every second segment only (RFC 5681 section 4.2).
     pub(crate) const fn is_acked_in_pairs(&self) -> bool {
         self.acks[1] > 0 && self.acks[1] >= self.acks[0]
+    }
+
+    /// Whether it is known to acknowledge each.
+    const fn is_acked_each(&self) -> bool {
+        self.acks[0] > self.acks[1]
     }
 
     /// A packet with text, which echoes this: was it let out with the first? What acknowledgements of that let
@@ -441,7 +450,7 @@ impl Half {
         ack: Seq,
         peer: &mut Self,
         new_data: bool,
-        had_more: bool,
+        more: Option<Duration>,
     ) {
         let now = seen.at;
         if self.stamp.is_none_or(|(value, _)| value != stamps.val) {
@@ -452,22 +461,21 @@ impl Half {
         peer.echo = peer.echo.filter(|echo| echo.heard != stamps.val);
         if let Some(going) = self.going.filter(|going| going.is_echoed(stamps)) {
             self.going = None;
-            // Data is acknowledged at once by who does not put that off, and who has more to send sends.
-            let soon = now.since(going.at)
-                <= self.turn.unwrap_or_default() * 2 + Duration::from_micros(100);
-            let at_once = had_more && soon || going.text && !peer.is_acked_in_pairs();
+            // Who has more to send sends, and data is acknowledged at once by who does not put that off.
+            let soon = more.is_some_and(|release| now.since(going.at) <= release);
+            let at_once = soon || going.text && peer.is_acked_each();
             let near = match at_once {
                 true => now.since(going.at),
                 false => self.turn.unwrap_or_default(),
             };
-            self.own.add(going.far + near);
+            self.own = Some(smooth(self.own, going.far + near));
         }
         if let Some((value, at)) = peer.stamp
             && new_data
             && value == stamps.ecr
         {
             self.turned(now.since(at));
-            if had_more {
+            if more.is_some() {
                 self.turns.add(now.since(at));
             }
         }
@@ -477,13 +485,14 @@ impl Half {
     pub(crate) fn goes(&mut self, now: Instant, far: Duration, stamps: Timestamps, text: bool) {
         let going = stamps::Going::new(now, far, stamps, text);
         if let Some(before) = self.going.replace(going) {
-            self.own.add(before.far + self.turn.unwrap_or_default());
+            let sample = before.far + self.turn.unwrap_or_default();
+            self.own = Some(smooth(self.own, sample));
         }
     }
 
     /// SRTT as this sender has it.
     pub(crate) fn smoothed(&self, vantage: Vantage) -> Option<Duration> {
-        let own = self.own.smoothed.filter(|_| vantage != Vantage::Receiver);
+        let own = self.own.filter(|_| vantage != Vantage::Receiver);
         let turn = self.turn.unwrap_or_default();
         own.or(self.rtt.smoothed.map(|far| far + turn))
     }
@@ -656,6 +665,37 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_with_new_text_makes_that_the_last() {
+        let mut half = sent(&[1_000]);
+        let again = Sighting {
+            at: Instant::ZERO,
+            packet: 2,
+        };
+        half.on_data(again, Seq(0), 1_500, 1_500, Flags::ACK);
+        let [first, last, end] = [0, 1_000, 1_500].map(|at| ORIGIN + at);
+        assert!(half.is_last(last, end));
+        assert!(!half.is_last(first, end), "that is two");
+    }
+
+    #[test]
+    fn what_left_earlier_and_comes_later_tells_nothing_of_a_timer() {
+        let at = |us: u64| Instant::ZERO + Duration::from_micros(us);
+        let seen = |us| Sighting {
+            at: at(us),
+            packet: us,
+        };
+        let mut half = Half::new(100, false);
+        for us in (0..1_000).step_by(20) {
+            half.clock.lateness(at(us), us as u32);
+        }
+        (half.text, half.text_stamp) = (Some(seen(1_000)), Some(1_000));
+        let ran = |val| half.ran(Some(Timestamps { val, ecr: 0 }), seen(500));
+        assert_eq!(ran(3_000), Some(Duration::from_micros(2_000)));
+        assert_eq!(ran(1_099), None, "less than a hundred ticks");
+        assert_eq!(ran(990), None);
+    }
+
+    #[test]
     fn rfc6298_2_a_sender_measures_to_itself_and_not_to_the_capture() {
         let at = |us| Instant::ZERO + Duration::from_micros(us);
         let us = Duration::from_micros;
@@ -666,20 +706,21 @@ mod tests {
             half
         };
         let (far, guessed) = (us(200), us(530));
-        for (text, pairs, had_more, echoed, after, near) in [
+        for (text, acks, had_more, echoed, after, near) in [
             // What it has it sends at once.
-            (false, false, true, 7, 40, Some(40)),
+            (false, [0, 0], true, 7, 40, Some(40)),
             // What comes later or from its application says nothing: it is near at least so much.
-            (false, false, true, 7, 900, Some(30)),
-            (false, false, false, 7, 40, Some(30)),
-            // Data is acknowledged at once, unless that is put off.
-            (true, false, false, 7, 900, Some(900)),
-            (true, true, false, 7, 900, Some(30)),
+            (false, [0, 0], true, 7, 900, Some(30)),
+            (false, [0, 0], false, 7, 40, Some(30)),
+            // Data is acknowledged at once, unless that is put off, or may wait for an application's answer.
+            (true, [1, 0], false, 7, 900, Some(900)),
+            (true, [0, 1], false, 7, 900, Some(30)),
+            (true, [0, 0], false, 7, 5_000, Some(30)),
             // It has not heard it.
-            (false, false, true, 6, 40, None),
+            (false, [0, 0], true, 6, 40, None),
         ] {
             let (mut half, mut peer) = (half(), Half::new(100, false));
-            peer.acks = [0, pairs.into()];
+            peer.acks = acks;
             half.rtt.add(us(500));
             half.goes(at(1_000), far, stamps(7, 0), text);
             assert_eq!(half.smoothed(Vantage::Middle), Some(guessed));
@@ -687,7 +728,8 @@ mod tests {
                 at: at(1_000 + after),
                 packet: 9,
             };
-            half.on_stamp(seen, stamps(50, echoed), Seq(0), &mut peer, false, had_more);
+            let more = had_more.then_some(us(160));
+            half.on_stamp(seen, stamps(50, echoed), Seq(0), &mut peer, false, more);
             let own = near.map_or(guessed, |near| far + us(near));
             assert_eq!(half.smoothed(Vantage::Middle), Some(own), "{after}");
             assert_eq!(half.smoothed(Vantage::Receiver), Some(guessed));

@@ -155,8 +155,13 @@ impl Tracked {
         let half = &self.half[side.index()];
         let since = half.silent_since(segment.options.timestamps?, segment.ack)?;
         let peer = &self.half[side.other().index()];
-        // What comes out of order is heard and not echoed, but answered at once (RFC 5681 section 4.2).
-        let in_order = peer.sacked == 0 && peer.dup_acks == 0;
+        // What comes out of order is heard and not echoed, but answered at once (RFC 5681 section 4.2). What has
+        // no text is not answered: who had heard it would not send again what it acknowledges.
+        let bare = peer.bare.is_some_and(|(bare, at)| {
+            bare > peer.offset(segment.ack) && at + self.near(side) > since.at
+        });
+        let hidden = bare && half.offset(segment.seq) >= half.una;
+        let in_order = !hidden && peer.sacked == 0 && peer.dup_acks == 0;
         let silent = now.at.since(since.at).saturating_sub(self.own) > self.path_rtt?;
         (in_order && silent && self.vantage(side) != Vantage::Sender).then_some(since)
     }

@@ -12,6 +12,16 @@ use narrows::Duration;
 use narrows::wire::Flags;
 use std::collections::VecDeque;
 
+/// What is known of a segment that is sent again, but for the copy itself.
+struct Known {
+    /// The silence that it ends.
+    silence: Option<(Sighting, Facts)>,
+    /// What went before, where it is the first of its flight.
+    before: Option<Facts>,
+    /// Since when nothing that its sender heard can have asked for it.
+    alone: Option<Sighting>,
+}
+
 impl Tracked {
     /// Something of `side` that takes sequence space.
     #[allow(clippy::too_many_arguments)]
@@ -132,7 +142,11 @@ impl Tracked {
             }
             Data::Retransmitted(again) => {
                 let target = self.half[k].nxt;
-                let known = (facts, before_it, alone);
+                let known = Known {
+                    silence: facts,
+                    before: before_it,
+                    alone,
+                };
                 self.resends(now, side, segment, (again, target), known, out);
             }
             Data::Needless => {
@@ -198,16 +212,14 @@ impl Tracked {
         self.half[side.index()].last = Some(now);
     }
 
-    /// Something is sent again, up to `target` of what had left. What is known of a silence before it,
-    /// and of what went before where it is the first of its flight; and since when nothing that was heard can
-    /// have asked for it, if that is known.
+    /// Something is sent again, up to `target` of what had left.
     fn resends(
         &mut self,
         now: Sighting,
         side: Side,
         segment: &Segment,
         (again, target): (Retransmitted, u64),
-        (facts, before_it, alone): (Option<(Sighting, Facts)>, Option<Facts>, Option<Sighting>),
+        known: Known,
         out: &mut VecDeque<Gap>,
     ) {
         let k = side.index();
@@ -217,6 +229,7 @@ impl Tracked {
             at: now.at - again.age,
             packet: again.packet,
         };
+        let (facts, alone) = (known.silence, known.alone);
         let heard = alone.or_else(|| self.heard_by(side, now));
         let since = heard.filter(|heard| heard.at > before.at).unwrap_or(before);
         // What was acknowledged here, and had not been heard there, left first.
@@ -227,7 +240,7 @@ impl Tracked {
         let longer = facts.is_none_or(|(_, facts)| facts.length * 2 < waited);
         let facts = if (again.head || alone.is_some()) && again.sends > 0 && longer {
             let gap = waited > self.threshold;
-            before_it
+            (known.before)
                 .filter(|_| gap)
                 .map(|facts| (since, facts.since(now, since)))
         } else {

@@ -47,12 +47,20 @@ impl RttEstimate {
         };
         let off = smoothed.abs_diff(sample);
         self.variation = without_part(self.variation, 4) + off / 4;
-        self.smoothed = Some(without_part(smoothed, 8) + sample / 8);
+        self.smoothed = Some(smooth(Some(smoothed), sample));
     }
 
     /// SRTT + 4 RTTVAR: the timeout of a sender whose floor is below it.
     pub fn timeout(&self) -> Option<Duration> {
         self.smoothed.map(|smoothed| smoothed + self.variation * 4)
+    }
+}
+
+/// SRTT after a sample (RFC 6298 section 2).
+pub(super) fn smooth(smoothed: Option<Duration>, sample: Duration) -> Duration {
+    match smoothed {
+        None => sample,
+        Some(smoothed) => without_part(smoothed, 8) + sample / 8,
     }
 }
 
