@@ -58,9 +58,7 @@ use reassembly::Reassembly;
 use state::{CloseReason, Origin, State};
 use std::fmt::{self, Debug};
 use std::hint::black_box;
-use std::mem::offset_of;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
 use timers::Timers;
 use timestamps::Timestamping;
@@ -354,17 +352,6 @@ impl<T: TcpTypes> Connection<T> {
             _ => self.on_segment(now, ecn, tcp, payload),
         }
     }
-
-    /// The parts that a segment without data touches; with data it touches little of the sender.
-    pub(crate) const TOUCHED: [Range<usize>; 3] = {
-        let snd = offset_of!(Self, snd);
-        let [any, board, policy] = Sender::<T::Congestion, T::Rto>::TOUCHED;
-        [
-            0..snd + any.end,
-            snd + board.start..snd + board.end,
-            snd + policy.start..snd + policy.end,
-        ]
-    };
 
     /// Reads a word of each cache line that a segment touches, one after the other as the fields
     /// are declared. Of many connections each one is out of the cache when its next segment comes.

@@ -9,10 +9,8 @@
 use super::listen::ListenerId;
 use super::paths::News;
 use crate::conn::{Connection, TcpTypes};
-use crate::prefetch::prefetch_part;
 use crate::sparse::Sparse;
-use std::mem::offset_of;
-use std::ops::{Index, IndexMut, Range};
+use std::ops::{Index, IndexMut};
 
 /// A place, and what the endpoint remembers of the connection in it.
 #[repr(C)] // The connection last: it begins with what each packet touches.
@@ -77,32 +75,11 @@ impl<T: TcpTypes> Slot<T> {
     pub(super) fn listener(&self) -> Option<ListenerId> {
         self.listener.get().map(ListenerId)
     }
-
-    /// Where the connection is: behind its tag, which is no larger than what it is aligned to.
-    const CONN: usize = offset_of!(Self, conn) + align_of::<Cell<T>>();
-
-    /// The parts that a segment touches: any segment the first, one without data all of them.
-    pub(super) const TOUCHED: [Range<usize>; 3] = {
-        let [any, board, policy] = Connection::<T>::TOUCHED;
-        [
-            0..Self::CONN + any.end,
-            Self::CONN + board.start..Self::CONN + board.end,
-            Self::CONN + policy.start..Self::CONN + policy.end,
-        ]
-    };
 }
 
 /// Beginning on a cache line.
 #[repr(align(64))]
 pub(super) struct Aligned<T: TcpTypes>(Slot<T>);
-
-impl<T: TcpTypes> Aligned<T> {
-    /// Asks for these bytes of the slot. Nothing of it is looked at: that would wait for it.
-    #[inline]
-    pub(super) fn prefetch(&self, part: &Range<usize>) {
-        prefetch_part(self, part.start..part.end);
-    }
-}
 
 /// Slots in the first chunk.
 const CHUNK: usize = 64;
@@ -123,15 +100,6 @@ impl<T: TcpTypes> Slots<T> {
             chunks: Vec::new(),
             first: Slot::EMPTY,
         }
-    }
-
-    /// Bytes before the first place.
-    pub(super) const BEFORE_FIRST: usize = offset_of!(Self, first);
-
-    /// The first place, whether or not there is anything in it.
-    #[inline]
-    pub(super) const fn first(&self) -> &Slot<T> {
-        &self.first
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -159,14 +127,8 @@ impl<T: TcpTypes> Slots<T> {
         if index == 0 && self.len > 0 {
             return Some(&self.first);
         }
-        Some(&self.other(index)?.0)
-    }
-
-    /// One that is not the first.
-    #[inline]
-    pub(super) fn other(&self, index: usize) -> Option<&Aligned<T>> {
         let (chunk, place) = place_of(index);
-        self.chunks.get(chunk)?.get(place)
+        Some(&self.chunks.get(chunk)?.get(place)?.0)
     }
 
     #[inline]
@@ -217,6 +179,16 @@ mod tests {
     use super::*;
     use crate::buffer::{RecvRing, SendRing};
     use crate::conn::Boxed;
+    use crate::endpoint::Endpoint;
+    use std::mem::offset_of;
+
+    /// What comes before the first slot is two cache lines, and the slot begins the third.
+    #[test]
+    fn the_first_slot_begins_a_cache_line() {
+        type Ring = Boxed<SendRing, RecvRing>;
+        let first = offset_of!(Endpoint<Ring>, slots) + offset_of!(Slots<Ring>, first);
+        assert_eq!((first, align_of::<Endpoint<Ring>>()), (128, 64));
+    }
 
     /// The chunks are filled one after the other, and nothing moves that is not in the first.
     #[test]

@@ -93,15 +93,6 @@ impl Demux {
         }
     }
 
-    /// Its connection will be looked up soon: asks for the cache line to look in first.
-    #[inline]
-    pub fn expect(&self, tuple: &FourTuple) {
-        match V4::of(tuple, 0) {
-            Some(key) => self.v4.expect(&key, &self.seeds),
-            None => self.v6.expect(&V6::of(tuple, 0), &self.seeds),
-        }
-    }
-
     /// Enter a connection. Its index is below 2^32 - 1.
     ///
     /// # Errors

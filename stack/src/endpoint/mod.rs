@@ -6,7 +6,6 @@
 //! [`poll_transmit`](Endpoint::poll_transmit) and [`poll_event`](Endpoint::poll_event) until
 //! they give `None`, then wait for a packet or [`poll_timeout`](Endpoint::poll_timeout).
 
-mod ahead;
 pub mod challenge;
 mod chunks;
 mod cold;

@@ -5,7 +5,6 @@
 //! behind: those after it close up.
 
 use super::seeds::Seeds;
-use crate::prefetch::prefetch;
 
 /// A key with what stands under it.
 pub(super) trait Entry: Copy {
@@ -42,14 +41,6 @@ impl<E: Entry> Table<E> {
     #[inline]
     pub(super) fn find(&self, key: &E, seeds: &Seeds) -> Option<&E> {
         self.entries.get(self.position(key, seeds)?)
-    }
-
-    /// It will be looked up soon: asks for its cache line.
-    #[inline]
-    pub(super) fn expect(&self, key: &E, seeds: &Seeds) {
-        if let Some(entry) = self.entries.get(self.home(key, seeds)) {
-            prefetch(entry);
-        }
     }
 
     /// Enter what is not in it.
@@ -173,7 +164,6 @@ mod tests {
                     table.insert(entry, &seeds);
                     place.insert(n as u32);
                 }
-                table.expect(&entry, &seeds);
                 for key in 0..24 {
                     let found = table.find(&Crowded(key, 0), &seeds).map(|e| e.1);
                     prop_assert_eq!(found, model.get(&key).copied());

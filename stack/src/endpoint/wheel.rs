@@ -10,7 +10,6 @@
 //! While all ids are below 16 there is no wheel at all, only the `Vec`, and for id 0 alone not even
 //! that: a host with one connection pays 24 bytes.
 
-use crate::prefetch::prefetch;
 use narrows_congestion::Instant;
 
 /// Bits of a nanosecond count below the resolution of level 0.
@@ -144,16 +143,6 @@ impl TimerWheel {
             Wheel::One { deadline, .. } if id == 0 => *deadline = NEVER,
             Wheel::One { .. } => {}
             Wheel::Many(many) => many.cancel(id),
-        }
-    }
-
-    /// Timer `id` will be armed or cancelled soon: asks for its cache line.
-    #[inline]
-    pub fn expect(&self, id: u32) {
-        if let Wheel::Many(many) = &self.0
-            && let Some(entry) = many.entries.get(id as usize)
-        {
-            prefetch(entry);
         }
     }
 

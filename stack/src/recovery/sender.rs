@@ -8,14 +8,11 @@ use super::state::Episode;
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
-use crate::prefetch::{prefetch, prefetch_part};
 use crate::sparse::{Rarely, Sparse};
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Lower, Needs, RtoPolicy,
     RttEstimator,
 };
-use std::mem::offset_of;
-use std::ops::Range;
 
 /// The values of `TcpConfig` and of the handshake that the sender goes by.
 #[derive(Clone, Copy, Debug)]
@@ -122,49 +119,6 @@ pub struct Sender<C, R> {
     pub(super) seed: u64,
     /// But for `segments`.
     pub(super) stats: Rarely<SenderStats>,
-}
-
-impl<C, R> Sender<C, R> {
-    /// The parts that a segment touches: any segment the first, an ACK all of them.
-    pub(crate) const TOUCHED: [Range<usize>; 3] = {
-        let cc = offset_of!(Self, cc);
-        // The place is as long as the longest algorithm; Reno's window is within this.
-        let used = if size_of::<C>() < 96 {
-            size_of::<C>()
-        } else {
-            96
-        };
-        [
-            0..offset_of!(Self, board) + Scoreboard::ASKED,
-            offset_of!(Self, board) + Scoreboard::ASKED
-                ..offset_of!(Self, board) + Scoreboard::TOUCHED,
-            offset_of!(Self, policy)..cc + used,
-        ]
-    };
-
-    /// Asks for the records of segments that an ACK of new data touches, and for what an ACK is
-    /// compared with once something was lost.
-    #[inline]
-    pub(crate) fn prefetch_records(&self) {
-        self.board.prefetch();
-        self.prefetch_undo();
-    }
-
-    /// Asks for what a timeout touches and an ACK does not.
-    #[inline]
-    pub(crate) fn prefetch_losses(&self) {
-        self.board.prefetch_all();
-        self.prefetch_undo();
-        prefetch_part(self, offset_of!(Self, rare)..size_of::<Self>());
-        prefetch(&*self.rare);
-    }
-
-    #[inline]
-    fn prefetch_undo(&self) {
-        if let Some(undo) = &self.rare.undo {
-            prefetch(&**undo);
-        }
-    }
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {

@@ -12,14 +12,13 @@ pub use packet::{SimPacket, address_of, ipv6_address_of};
 
 use crate::net::nic::NicRoom;
 use crate::net::packet::HostId;
-use crate::sim::host::{Coming, Host};
+use crate::sim::host::Host;
 use crate::sim::rng::{Component, Stream};
 use narrows::Instant;
 use narrows::buffer::{SyntheticRecv, SyntheticSend};
 use narrows::config::{ConfigError, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{Endpoint, EndpointConfig, EndpointEvent};
-use narrows::prefetch::prefetch_span;
 use std::sync::Arc;
 
 /// The TCP of simulated hosts: payload is a pattern that is a function of the stream offset,
@@ -56,9 +55,6 @@ struct Through {
 
 /// Most payload of one packet: the rest of the longest there is may be headers.
 const MAX_BURST: u32 = 65_535 - 40 - 60;
-
-/// So many bytes of a host, its application's first, most packets touch besides the TCP.
-const HEAD: usize = 64;
 
 /// A host with a TCP and an application.
 #[derive(Debug)]
@@ -171,26 +167,6 @@ impl<A: SimApp> Host for TcpHost<A> {
 
     fn handle_start(&mut self, now: Instant) {
         self.app.start(&mut self.tcp, now);
-    }
-
-    #[inline]
-    fn ask_ahead(&self, coming: Coming<'_, SimPacket>) {
-        match coming {
-            Coming::Packet => {
-                prefetch_span(self, HEAD);
-                self.tcp.expect_packet();
-            }
-            Coming::Another(packet) => self.tcp.expect_packet_of(|| packet.for_receiver()),
-            Coming::PacketAtHand(packet) => {
-                let len = packet.payload_len();
-                self.tcp.prepare_packet(|| packet.for_receiver(), len);
-            }
-            Coming::Timeout => {
-                prefetch_span(self, HEAD);
-                self.tcp.expect_timeout();
-            }
-            Coming::TimeoutAtHand => self.tcp.prepare_timeout(),
-        }
     }
 
     #[inline(always)] // One place hands packets over.

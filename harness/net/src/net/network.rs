@@ -12,6 +12,8 @@ mod send;
 
 use std::cmp::Reverse;
 
+use narrows::prefetch::prefetch;
+
 use crate::sim::queue::{Event, EventQueue};
 use crate::sim::recent::Recent;
 use crate::sim::slab::{Hop, NIL, Slab};
@@ -55,9 +57,9 @@ pub struct Network<P> {
     held: u64,
     /// Whether what the next event will touch is asked for before.
     pub(crate) looks_ahead: bool,
-    /// Which packets have become the next one of a link to a host, for [`crate::sim::World`] to
-    /// tell the host.
-    pub(crate) heads: Vec<(HostId, u32)>,
+    /// To which hosts a packet has become the next one of its link, for [`crate::sim::World`] to ask
+    /// for them.
+    pub(crate) heads: Vec<HostId>,
     /// Ports of switches whose lines were asked for.
     asked: Recent,
     /// Set once a packet was refused because of the packet limit.
@@ -484,7 +486,10 @@ impl<P: Packet> Network<P> {
     #[inline(never)] // Of networks with many hosts only.
     fn expect(&mut self, to: Node, i: u32) {
         match to {
-            Node::Host(host) => self.heads.push((HostId(host), i)),
+            Node::Host(host) => {
+                prefetch(self.slab.body(i));
+                self.heads.push(HostId(host));
+            }
             Node::Switch(switch) => {
                 let hop = self.slab.hop(i);
                 let port = match self.homes.get(hop.dst as usize) {

@@ -1,96 +1,67 @@
-//! Looking ahead: with many hosts the world tells each of what will soon happen to it, so that what
-//! it will touch comes from memory while other events are handled. Nothing that happens hangs on it.
-//!
-//! When a packet becomes the next one of a link to a host, the host hears of it, and two events later,
-//! when what it asked for has come, once more. So it is with the timers that are next.
+//! Looking ahead: with many hosts each is out of the cache when its next event comes. When a packet
+//! becomes the next one of a link to a host, or a timer one of the next, the cache lines of that host
+//! are asked for, so that they come from memory while other events are handled. Hosts know nothing
+//! of it, and nothing that happens hangs on it.
 
 use narrows::prefetch::prefetch;
 
-use super::host::{Coming, Host};
 use super::recent::Recent;
 use super::slot::Slot;
 use super::timers::Timers;
 use crate::net::network::Network;
-use crate::net::packet::HostId;
+use crate::net::packet::{HostId, Packet};
 
-/// Whom was told of what.
+/// Whose lines were asked for.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// Packets that hosts were told of after the last event and after the one before, those of the
-    /// older first.
-    packets: [Vec<(HostId, u32)>; 2],
-    /// Hosts whose lines were asked for.
-    asked: Recent,
-    /// Those told of their timer, and of them those told after the last one fired.
+    packets: Recent,
     timers: Recent,
-    timers_told: Vec<HostId>,
 }
 
 impl Ahead {
     pub(super) const fn new() -> Self {
         Self {
-            packets: [Vec::new(), Vec::new()],
-            asked: Recent::new(),
+            packets: Recent::new(),
             timers: Recent::new(),
-            timers_told: Vec::new(),
         }
     }
 
-    /// Tells the hosts of the packets that are next on the links to them, and once more those that
-    /// were told two events ago.
+    /// Asks for the hosts to which the packets go that are next on their links.
     #[inline]
-    pub(super) fn tell_of_packets<H: Host>(
+    pub(super) fn of_packets<H, P: Packet>(
         &mut self,
         hosts: &[H],
         slots: &[Slot],
-        network: &mut Network<H::Packet>,
+        network: &mut Network<P>,
     ) {
-        let [older, newer] = &mut self.packets;
-        for &(host, slot) in older.iter() {
-            hosts[host.index()].ask_ahead(Coming::PacketAtHand(network.packet(slot)));
-        }
-        if !older.is_empty() || !newer.is_empty() {
-            older.clear();
-            std::mem::swap(older, newer);
-        }
-        if network.heads.is_empty() {
-            return;
-        }
-        std::mem::swap(newer, &mut network.heads);
-        for &(host, slot) in newer.iter() {
-            let packet = network.packet(slot);
-            prefetch(packet);
-            if self.asked.is_news(host.0) {
-                hosts[host.index()].ask_ahead(Coming::Packet);
-                prefetch(&slots[host.index()]);
-                network.expect_nic(host);
-            } else {
-                hosts[host.index()].ask_ahead(Coming::Another(packet));
+        while let Some(host) = network.heads.pop() {
+            if self.packets.is_news(host.0) {
+                ask_for(host, hosts, slots, network);
             }
         }
     }
 
-    /// Tells the hosts whose timers are next. Many may fire one after the other with no packet
-    /// between: so the third one hears of it already, and the second one once more.
+    /// Asks for the hosts whose timers are the next three: many may fire one after the other with no
+    /// packet between.
     #[inline]
-    pub(super) fn tell_of_timers<H: Host>(
+    pub(super) fn of_timers<H, P: Packet>(
         &mut self,
         hosts: &[H],
         slots: &[Slot],
         timers: &Timers,
-        network: &Network<H::Packet>,
+        network: &Network<P>,
     ) {
-        for host in self.timers_told.drain(..) {
-            hosts[host.index()].ask_ahead(Coming::TimeoutAtHand);
-        }
         for host in timers.next_three() {
             if self.timers.is_news(host) {
-                let host = HostId(host);
-                hosts[host.index()].ask_ahead(Coming::Timeout);
-                prefetch(&slots[host.index()]);
-                network.expect_nic(host);
-                self.timers_told.push(host);
+                ask_for(HostId(host), hosts, slots, network);
             }
         }
     }
+}
+
+#[inline]
+fn ask_for<H, P: Packet>(host: HostId, hosts: &[H], slots: &[Slot], network: &Network<P>) {
+    prefetch(&hosts[host.index()]);
+    prefetch(&slots[host.index()]);
+    network.expect_nic(host);
 }

@@ -16,13 +16,6 @@ pub trait Host {
         let _ = now;
     }
 
-    /// This will soon happen to it: a hint, to ask for what it wants to have at hand then. With few
-    /// hosts none hears of anything.
-    #[inline]
-    fn ask_ahead(&self, coming: Coming<'_, Self::Packet>) {
-        let _ = coming;
-    }
-
     /// A packet for it has arrived.
     fn handle_packet(&mut self, now: Instant, packet: &Self::Packet);
 
@@ -58,19 +51,4 @@ pub trait Host {
     fn waits_for_nic(&self) -> bool {
         false
     }
-}
-
-/// What will soon happen to a host, if nothing comes between: [`Host::ask_ahead`].
-#[derive(Clone, Copy, Debug)]
-pub enum Coming<'a, P> {
-    /// A packet arrives. What the host reads now it waits for.
-    Packet,
-    /// This one does, and the host is at hand: it was told of another a moment ago.
-    Another(&'a P),
-    /// The packet is this one, and what was asked for has come: it tells what else to ask for.
-    PacketAtHand(&'a P),
-    /// Its timer fires.
-    Timeout,
-    /// Its timer fires, and what was asked for has come.
-    TimeoutAtHand,
 }

@@ -21,7 +21,7 @@ pub mod world;
 #[cfg(test)]
 mod tests;
 
-pub use host::{Coming, Host};
+pub use host::Host;
 pub use rng::{Component, Stream};
 pub use tap::{NoTap, PauseEvent, PauseSignal, Tap, TapEvent};
 pub use time::SimTime;

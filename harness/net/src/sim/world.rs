@@ -305,7 +305,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     fn attend(&mut self) {
         if self.network.looks_ahead {
             let (hosts, slots) = (&self.hosts, &self.slots);
-            self.ahead.tell_of_packets(hosts, slots, &mut self.network);
+            self.ahead.of_packets(hosts, slots, &mut self.network);
         }
         if self.network.has_moved() {
             self.nics_moved();
@@ -382,7 +382,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         if self.network.looks_ahead {
             let (hosts, slots) = (&self.hosts, &self.slots);
             self.ahead
-                .tell_of_timers(hosts, slots, &self.timers, &self.network);
+                .of_timers(hosts, slots, &self.timers, &self.network);
         }
         happened
     }
