@@ -91,7 +91,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Congestion control hears of a delivery. Whether the window was the limit is told of the flow
     /// as the ACK found it.
-    #[inline]
+    #[inline(always)] // A step of two.
     pub(super) fn tell_of_delivery(
         &mut self,
         sample: &mut AckSample,
@@ -106,7 +106,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// SND.UNA has moved: the timers (RFC 6298 sections 5.2 and 5.3).
-    #[inline]
+    #[inline(always)] // A step of two.
     pub(super) fn restart_timers(&mut self, now: Instant) {
         if self.una == self.nxt {
             self.rto_at = Sparse::NONE;

@@ -308,7 +308,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Nothing was lost, nothing is in doubt, and nothing but the windows says when new data
     /// leaves: what [`Self::next_segment`] answers follows from them alone.
-    #[inline]
+    #[inline(always)] // Of each packet.
     pub(crate) fn is_plain(&self, now: Instant) -> bool {
         self.episode.is_open()
             && !self.board.has_holes()
@@ -323,7 +323,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// [`Self::allowance`] of a sender that [is plain](Self::is_plain) and not idle.
-    #[inline]
+    #[inline(always)] // Of each packet.
     pub(crate) fn plain_allowance(&self) -> ByteCount {
         let pipe = self.board.pipe();
         let room = self.cc.cwnd() - pipe;
@@ -480,7 +480,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    #[inline]
+    #[inline(always)] // Of each packet.
     fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
         self.segments += 1;
         self.last_sent_at = now;

@@ -227,7 +227,6 @@ impl<P: Packet> Network<P> {
             dst: packet.destination().0,
             l3_len,
             buffered: len,
-            flow: packet.flow_hash(),
             ecn_capable: packet.is_ecn_capable(),
             waited: schedule.waits(now),
         };
@@ -416,7 +415,10 @@ impl<P: Packet> Network<P> {
                 let port = match self.homes.get(hop.dst as usize) {
                     None => None,
                     Some(home) if home.switch == s => Some(home.port),
-                    Some(home) => self.switches[s as usize].route(now, home.edge, hop.flow),
+                    Some(home) => {
+                        let flow = || self.slab.body(i).flow_hash();
+                        self.switches[s as usize].route(now, home.edge, flow)
+                    }
                 };
                 match port {
                     Some(port) => self.enqueue(now, (from, port), i, tap),
@@ -495,7 +497,10 @@ impl<P: Packet> Network<P> {
                 let port = match self.homes.get(hop.dst as usize) {
                     None => None,
                     Some(home) if home.switch == switch => Some(home.port),
-                    Some(home) => self.switches[switch as usize].foresee(home.edge, hop.flow),
+                    Some(home) => {
+                        let flow = || self.slab.body(i).flow_hash();
+                        self.switches[switch as usize].foresee(home.edge, flow)
+                    }
                 };
                 if let Some(port) = port.filter(|&p| self.asked.is_news(p))
                     && let Some(port) = self.ports.get(port as usize)

@@ -144,27 +144,33 @@ impl Switch {
         self.table = table;
     }
 
-    /// The port for a packet to hosts at `edge`, of a flow with this hash, that comes at `now`.
+    /// The port for a packet to hosts at `edge`, of a flow with this hash, that comes at `now`. The
+    /// hash is asked for where there are several.
     #[inline]
-    pub(crate) fn route(&mut self, now: SimTime, edge: u32, flow: u32) -> Option<u32> {
+    pub(crate) fn route(
+        &mut self,
+        now: SimTime,
+        edge: u32,
+        flow: impl FnOnce() -> u32,
+    ) -> Option<u32> {
         let route = *self.table.routes.get(edge as usize)?;
         if route & MANY == 0 {
             return Some(route);
         }
         let ports = self.table.run(route)?;
-        let nth = self.chooser.choose(now, flow, ports.len() as u32);
+        let nth = self.chooser.choose(now, flow(), ports.len() as u32);
         ports.get(nth as usize).copied()
     }
 
     /// The same for a packet that is yet to come, if it is certain.
     #[inline]
-    pub(crate) fn foresee(&self, edge: u32, flow: u32) -> Option<u32> {
+    pub(crate) fn foresee(&self, edge: u32, flow: impl FnOnce() -> u32) -> Option<u32> {
         let route = *self.table.routes.get(edge as usize)?;
         if route & MANY == 0 {
             return Some(route);
         }
         let ports = self.table.run(route)?;
-        let nth = self.chooser.foresee(flow, ports.len() as u32)?;
+        let nth = self.chooser.foresee(flow(), ports.len() as u32)?;
         ports.get(nth as usize).copied()
     }
 }
@@ -186,17 +192,17 @@ mod tests {
         assert_eq!(edges, [vec![7], set.clone(), vec![], set, vec![]]);
         let mut s = Switch::new(table, Multipath::default(), 1, 0);
         let now = SimTime::ZERO;
-        assert_eq!(s.route(now, 0, 99), Some(7));
+        assert_eq!(s.route(now, 0, || 99), Some(7));
         let mut used = [0u32; 3];
         for flow in 0..300 {
-            let port = s.route(now, 1, flow).unwrap();
+            let port = s.route(now, 1, || flow).unwrap();
             assert_eq!(
-                (s.route(now, 3, flow), s.foresee(1, flow)),
+                (s.route(now, 3, || flow), s.foresee(1, || flow)),
                 (Some(port), Some(port))
             );
             used[port as usize - 3] += 1;
         }
         assert!(used.iter().all(|&n| n > 70), "{used:?}");
-        assert_eq!((s.route(now, 2, 0), s.route(now, 9, 0)), (None, None));
+        assert_eq!((s.route(now, 2, || 0), s.route(now, 9, || 0)), (None, None));
     }
 }

@@ -72,7 +72,7 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        let flow = self.slab.hop(i).flow;
+        let flow = self.slab.body(i).flow_hash();
         let receiver = self.receiver_mut(host);
         let (taken, pauses) = receiver.map_or((false, None), |receiver| {
             (receiver.arrive(now, i, flow), receiver.pauses_at())
@@ -159,7 +159,7 @@ impl<P: Packet> Network<P> {
         let mut done = VecDeque::with_capacity(frames.len());
         let mut open: Vec<Head> = Vec::new();
         for slot in frames {
-            let flow = self.slab.hop(slot).flow;
+            let flow = self.slab.body(slot).flow_hash();
             let packet = self.slab.body(slot);
             let payload = packet.wire_len() - packet.header_len().min(packet.wire_len());
             let alone = Aggregate {

@@ -63,7 +63,6 @@ impl<P: Packet> Network<P> {
             dst: frame.destination().0,
             l3_len,
             buffered: 0,
-            flow: frame.flow_hash(),
             ecn_capable: frame.is_ecn_capable(),
             waited: false,
         };

@@ -191,7 +191,7 @@ impl Port {
             slot: i,
             len: self.buffer_len(hop.l3_len),
             header_len: self.buffer_len(body.header_len()),
-            flow: hop.flow,
+            flow: body.flow_hash(),
             dscp: body.dscp(),
             ecn_capable: hop.ecn_capable,
             trimmed: body.is_trimmed(),
