@@ -254,7 +254,7 @@ impl SendWindow {
     /// Take the window of an acceptable ACK unless the segment is older than the one the present
     /// window came from (RFC 9293 section 3.10.7.4). A retransmission is older by its sequence
     /// number, but one that acknowledges more was sent later. `true` if SND.WND changed.
-    #[inline]
+    #[inline(always)] // Of each packet.
     pub(crate) fn update(&mut self, field: u16, seq: Seq, ack: AbsSeq) -> bool {
         let newer = self.wl2 < ack || self.wl1.before(seq) || (self.wl1 == seq && self.wl2 <= ack);
         if !newer {

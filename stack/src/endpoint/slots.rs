@@ -32,7 +32,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// `slot`, marked as the last, joins the queue of those that may have something to send.
-    #[inline]
+    #[inline(always)] // Of each packet.
     pub(super) fn append_dirty(&mut self, slot: u32) {
         if self.first_dirty == LAST {
             self.first_dirty = slot;

@@ -422,7 +422,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Whether an ACK can have news for the sender. While nothing is outstanding and nothing is
     /// remembered of what was, most have none: the segments of a peer that only sends.
-    #[inline]
+    #[inline(always)] // Of each packet.
     pub(crate) fn is_concerned(&self) -> bool {
         self.una != self.nxt
             || !self.episode.is_open()

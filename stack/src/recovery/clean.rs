@@ -14,7 +14,7 @@ use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Inst
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Whether an acknowledgement of `ack` that says nothing else is clean: it covers a segment,
     /// nothing is lost, SACKed or in doubt, and of what is outstanding nothing was sent twice.
-    #[inline]
+    #[inline(always)] // Of each ACK.
     pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
         self.episode.is_open()
             && ack - self.una < BURST * self.mss.get()

@@ -663,6 +663,7 @@ impl Scoreboard {
     }
 
     /// The lowest record that is lost and not sent again since.
+    #[inline]
     pub fn next_lost(&self) -> Option<SentSegment> {
         self.record(self.holes.waiting.head).copied()
     }

@@ -356,6 +356,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What may be sent now. `new_data`: whether there is unsent data that the peer's window
     /// admits.
+    #[inline(always)] // Two places ask.
     pub fn next_segment(&mut self, now: Instant, new_data: bool) -> NextSegment {
         if self.probe_due {
             if new_data {

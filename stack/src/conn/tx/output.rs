@@ -1,5 +1,6 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
+use super::segment::With;
 use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::mtu_probing::NextProbe;
@@ -57,6 +58,17 @@ pub(crate) enum Emitted {
     Last,
 }
 
+/// What [`Connection::full`] finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Full {
+    /// No data leaves.
+    Nothing,
+    /// More than the windows has a say: [`Connection::rare_data`] knows.
+    Ask,
+    /// A segment that is to be completed.
+    Begun(Emitted),
+}
+
 impl<T: TcpTypes> Connection<T> {
     /// Writes the next segment, if there is one, into `out`, which is blank.
     #[inline(never)]
@@ -80,20 +92,30 @@ impl<T: TcpTypes> Connection<T> {
         {
             return self.rare_output(now, out);
         }
-        if !self.rests()
-            && let Some(made) = self.data(now, out)
+        let full = match self.rests() {
+            true => Full::Nothing,
+            false => self.full(now, out),
+        };
+        if full == Full::Ask
+            && let Some(made) = self.rare_data(now, out)
         {
             return Some(made);
         }
-        if !(self.ack.is_due() || self.challenge_due) {
-            return None;
-        }
-        self.pure_ack_here(now, out);
-        // Of what could leave besides, nothing did, and that it is acknowledged changes nothing.
-        Some(match self.snd.validates_window() {
-            true => Emitted::MoreMayFollow,
-            false => Emitted::Last,
-        })
+        let (with, made) = match full {
+            Full::Begun(made) => (With::Data, made),
+            _ if !(self.ack.is_due() || self.challenge_due) => return None,
+            _ => {
+                self.begin_ack(out);
+                // Of what could leave besides, nothing did, and that it is acknowledged changes nothing.
+                let made = match self.snd.validates_window() {
+                    true => Emitted::MoreMayFollow,
+                    false => Emitted::Last,
+                };
+                (With::Sack, made)
+            }
+        };
+        self.complete_here(out, with, now);
+        Some(made)
     }
 
     /// What [`output`](Self::output) made last has left, and nothing was done since: as if it had
@@ -203,10 +225,17 @@ impl<T: TcpTypes> Connection<T> {
         tracer(&mut self.trace, now)(TraceEvent::Held(held));
     }
 
-    /// As [`Self::data`], where it is not the first that is looked for.
+    /// The next segment with data or FIN.
     #[inline(never)]
     fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
-        self.data(now, out)
+        match self.full(now, out) {
+            Full::Nothing => None,
+            Full::Ask => self.rare_data(now, out),
+            Full::Begun(made) => {
+                self.complete(out, With::Data, now);
+                Some(made)
+            }
+        }
     }
 
     /// Whether a window that counts packets would have room for more of what is queued if it counted
@@ -217,44 +246,43 @@ impl<T: TcpTypes> Connection<T> {
             && self.snd.scoreboard().pipe() + next <= self.snd.congestion().cwnd()
     }
 
-    /// The next segment with data or FIN.
+    /// The next segment with data where nothing but the windows says what leaves, and it is full.
     #[inline(always)]
-    fn data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
+    fn full(&mut self, now: Instant, out: &mut Output) -> Full {
         if self.fin != Fin::Open
             || self.probe_window
             || self.snd.is_idle()
             || self.path_mtu.told.search.is_some()
             || !self.snd.is_plain(now)
         {
-            return self.rare_data(now, out);
+            return Full::Ask;
         }
-        // Nothing but the windows says what leaves.
         let mss = self.snd.mss();
         let (queued, usable) = self.unsent_and_usable();
         if queued == 0 || usable == 0 {
-            return None;
+            return Full::Nothing;
         }
         if queued.min(usable) < mss.get() {
-            return self.rare_data(now, out);
+            return Full::Ask;
         }
         let room = self.snd.plain_allowance();
         if room < mss {
             self.snd.on_cwnd_limited();
-            return None;
+            return Full::Nothing;
         }
         self.full_segment(now, out);
         let (queued, usable) = (queued - mss.get(), usable - mss.get());
         if queued == 0 || usable == 0 {
-            return Some(Emitted::Last);
+            return Full::Begun(Emitted::Last);
         }
         if queued.min(usable) >= mss.get()
             && self.snd.scoreboard().len() < self.snd.record_limit()
             && self.snd.plain_allowance_after_one(room) < mss
         {
             self.fills_window = true;
-            return Some(Emitted::Last);
+            return Full::Begun(Emitted::Last);
         }
-        Some(Emitted::MoreMayFollow)
+        Full::Begun(Emitted::MoreMayFollow)
     }
 
     /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
@@ -265,7 +293,7 @@ impl<T: TcpTypes> Connection<T> {
         (self.send_buf.end() + 1 - nxt, edge.saturating_sub(nxt))
     }
 
-    /// [`Self::data`] where more than the windows has a say.
+    /// The next segment with data or FIN where more than the windows has a say.
     #[inline(never)]
     fn rare_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         loop {

@@ -14,7 +14,7 @@ use narrows_congestion::Instant;
 
 /// What an acknowledgement goes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum With {
+pub(super) enum With {
     /// Data, beside which there may be no room for more.
     Data,
     /// What the peer is to know of what has arrived beyond a gap.
@@ -22,7 +22,8 @@ enum With {
 }
 
 impl<T: TcpTypes> Connection<T> {
-    /// A full segment of new data, beside others that are outstanding and within the peer's window.
+    /// A full segment of new data, beside others that are outstanding and within the peer's window,
+    /// to be [completed](Self::complete_here).
     #[inline(always)]
     pub(super) fn full_segment(&mut self, now: Instant, out: &mut Output) {
         self.timers.stop(Timer::Persist);
@@ -36,7 +37,7 @@ impl<T: TcpTypes> Connection<T> {
             flags |= Flags::CWR;
         }
         self.new_data_left(end, now);
-        self.segment_here(start..end, flags, true, now, out);
+        self.begin_data(start..end, flags, true, out);
     }
 
     /// What is new leaves, up to `end`.
@@ -59,18 +60,13 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
         out: &mut Output,
     ) {
-        self.segment_here(range, flags, new, now, out);
+        self.begin_data(range, flags, new, out);
+        self.complete(out, With::Data, now);
     }
 
+    /// The same but for what every segment carries.
     #[inline(always)]
-    fn segment_here(
-        &mut self,
-        range: Range<AbsSeq>,
-        flags: Flags,
-        new: bool,
-        now: Instant,
-        out: &mut Output,
-    ) {
+    fn begin_data(&mut self, range: Range<AbsSeq>, flags: Flags, new: bool, out: &mut Output) {
         let Range { start, end } = range;
         out.ecn = self.ecn.codepoint(new);
         out.payload = start - 1..end - 1;
@@ -89,28 +85,28 @@ impl<T: TcpTypes> Connection<T> {
                 self.rare.snd_up = Sparse::NONE;
             }
         }
-        self.complete(out, With::Data, now);
     }
 
     #[inline(never)]
     pub(super) fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Emitted {
-        self.pure_ack_here(now, out)
-    }
-
-    #[inline(always)]
-    pub(super) fn pure_ack_here(&mut self, now: Instant, out: &mut Output) -> Emitted {
-        self.traffic.pure_acks += 1;
-        out.ecn = self.ecn.codepoint(false);
-        out.payload = self.nothing();
-        self.begin(&mut out.tcp, self.seq(self.snd.nxt()), Flags::ACK);
+        self.begin_ack(out);
         self.complete(out, With::Sack, now);
         Emitted::MoreMayFollow
     }
 
+    /// The same but for what every segment carries.
+    #[inline(always)]
+    pub(super) fn begin_ack(&mut self, out: &mut Output) {
+        self.traffic.pure_acks += 1;
+        out.ecn = self.ecn.codepoint(false);
+        out.payload = self.nothing();
+        self.begin(&mut out.tcp, self.seq(self.snd.nxt()), Flags::ACK);
+    }
+
     /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection
     /// carries.
-    #[inline(never)] // Two of them in line would push other code out of the cache.
-    fn complete(&mut self, out: &mut Output, with: With, now: Instant) {
+    #[inline(always)]
+    pub(super) fn complete_here(&mut self, out: &mut Output, with: With, now: Instant) {
         let tcp = &mut out.tcp;
         tcp.ack = self.rcv_nxt_seq();
         if self.ecn.ece() {
@@ -130,6 +126,12 @@ impl<T: TcpTypes> Connection<T> {
         self.ack.on_sent(out.tcp.ack);
         self.challenge_due = false;
         self.timers.stop(Timer::DelayedAck);
+    }
+
+    /// The same out of line: more than one of it would push other code out of the cache.
+    #[inline(never)]
+    pub(super) fn complete(&mut self, out: &mut Output, with: With, now: Instant) {
+        self.complete_here(out, with, now);
     }
 
     /// The SACK option.
