@@ -32,15 +32,11 @@ impl Sum {
     /// The sum of `bytes`.
     ///
     /// Words are taken in the byte order of the machine, which gives the right sum with its bytes
-    /// swapped (RFC 1071 section 2B): there is one swap, at the end. Of each word the high half is
-    /// summed, and the whole modulo 2^64, which leaves the sum of the low halves: one shift a word
-    /// and no mask. No carry is lost before 2^32 words.
+    /// swapped (RFC 1071 section 2B): there is one swap, at the end.
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
-        let (whole, highs) = words::add_up(words);
-        let lows = whole.wrapping_sub(highs << 32);
-        let sum = Self(lows) + Self(highs) + Self(fewer_than_a_word(rest));
+        let sum = Self(words::add_up(words)) + Self(fewer_than_a_word(rest));
         Self(u64::from(u16::from_be(sum.fold())))
     }
 
