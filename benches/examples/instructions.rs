@@ -2,10 +2,12 @@
 //! operations that were. `instructions.sh` counts what the difference between two counts costs.
 
 use narrows_benches::acks::{AckPath, WINDOW};
+use narrows_benches::exchanges::Exchanges;
 use narrows_benches::incast::{run, spec};
 use narrows_benches::segments::{Bare, Wired, segments};
 
 const BYTES: usize = 256 << 10;
+const EXCHANGES: u32 = 1_000;
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -45,6 +47,13 @@ fn main() {
                 path.repair();
             }
             acks * u64::from(count)
+        }
+        "exchange-1" | "exchange-1000" => {
+            let connections: u32 = workload["exchange-".len()..].parse().expect("a number");
+            let mut pair = Exchanges::connected(connections as usize);
+            let rounds = EXCHANGES / connections * count;
+            (0..rounds).for_each(|_| pair.round());
+            u64::from(EXCHANGES * count)
         }
         "incast-packet" => run(&spec(32, 64 << 10, count)).data_packets,
         other => {

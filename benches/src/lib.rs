@@ -3,6 +3,7 @@
 
 pub mod acks;
 pub mod clock;
+pub mod exchanges;
 pub mod fabric;
 pub mod idle;
 pub mod incast;

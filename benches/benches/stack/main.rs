@@ -1,11 +1,15 @@
-//! The stack: segments through sender and receiver, beside smoltcp, and ACKs at the sender. An
-//! element is a segment of 1448 bytes, or an ACK.
+//! The stack: segments through sender and receiver and exchanges of many connections, beside smoltcp,
+//! and ACKs at the sender. An element is a segment of 1448 bytes, an exchange, or an ACK.
 
+mod smoltcp_exchanges;
+mod smoltcp_host;
 mod smoltcp_pair;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use narrows_benches::acks::{AckPath, WINDOW};
+use narrows_benches::exchanges::Exchanges;
 use narrows_benches::segments::{Bare, Wired, segments};
+use smoltcp_exchanges::SmoltcpExchanges;
 use smoltcp_pair::SmoltcpPair;
 use std::cell::RefCell;
 
@@ -27,6 +31,23 @@ fn stream(c: &mut Criterion) {
     group.bench_function("smoltcp", |b| b.iter(|| smoltcp.transfer(BYTES)));
     let mut bare = Bare::connected();
     group.bench_function("narrows-without-wire", |b| b.iter(|| bare.transfer(BYTES)));
+    group.finish();
+}
+
+fn exchanges(c: &mut Criterion) {
+    let mut group = c.benchmark_group("stack/exchange");
+    group.sample_size(20);
+    for connections in [1_u16, 100, 1_000] {
+        group.throughput(Throughput::Elements(connections.into()));
+        let mut ours = Exchanges::connected(connections.into());
+        group.bench_function(format!("narrows/{connections}"), |b| {
+            b.iter(|| ours.round())
+        });
+        let mut smoltcp = SmoltcpExchanges::connected(connections);
+        group.bench_function(format!("smoltcp/{connections}"), |b| {
+            b.iter(|| smoltcp.round())
+        });
+    }
     group.finish();
 }
 
@@ -63,6 +84,7 @@ fn acks(c: &mut Criterion) {
 fn main() {
     let mut c = Criterion::default().configure_from_args();
     stream(&mut c);
+    exchanges(&mut c);
     acks(&mut c);
     c.final_summary();
 }

@@ -24,6 +24,7 @@ pub trait TcpTypes: Sized + 'static {
 
 /// Buffers `S` and `R` with whatever congestion control and RTO policy the configuration names:
 /// those of `narrows-congestion` in the connection itself, those of others boxed.
+#[derive(Debug)]
 pub struct Boxed<S, R>(PhantomData<fn() -> (S, R)>);
 
 impl<S, R> TcpTypes for Boxed<S, R>
