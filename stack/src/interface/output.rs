@@ -111,7 +111,11 @@ impl Link {
             HeadChecksum::Partial
         } else {
             let [first, second] = body.slices();
-            HeadChecksum::Full(Sum::of(first).then(first.len(), Sum::of(second)))
+            let sum = Sum::of(first);
+            HeadChecksum::Full(match second {
+                [] => sum,
+                _ => sum.then(first.len(), Sum::of(second)),
+            })
         };
         let len = at + headers.emit_head(body.len(), checksum, &mut buf[at..])?;
         if let Headers::Any(ip, tcp) = headers
@@ -319,6 +323,13 @@ impl<T: ByteTcp> Interface<T> {
     /// Ask for neighbours, send what waited for them, give up those that do not answer.
     #[inline]
     fn solicit(&mut self, now: Instant) {
+        if self.neighbors.has_news(now) {
+            self.hear_of_neighbors(now);
+        }
+    }
+
+    #[cold]
+    fn hear_of_neighbors(&mut self, now: Instant) {
         while let Some(question) = self.neighbors.poll_solicitation(now) {
             self.ask(question);
         }

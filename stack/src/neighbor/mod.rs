@@ -230,6 +230,12 @@ impl<P> NeighborCache<P> {
         self.failed.pop_front()
     }
 
+    /// Whether one of the three that can be polled may have something.
+    #[inline]
+    pub fn has_news(&self, now: Instant) -> bool {
+        now >= self.ask_at || !self.released.is_empty() || !self.failed.is_empty()
+    }
+
     /// A question to send now. Also where neighbours that do not answer are given up.
     #[inline]
     pub fn poll_solicitation(&mut self, now: Instant) -> Option<Solicitation> {
