@@ -1,20 +1,21 @@
-//! The gaps of a case of the grid, or of what is held out, as they were and as they were found, by the begin
-//! of its name; or all that was taken for something else, or not found:
+//! The gaps of a case of the grid, or of what was held out once, as they were and as they were found, by the
+//! begin of its name; or all that was taken for something else, or not found:
 //!
 //! ```sh
 //! cargo run -p narrows-explain --features simulate --example truth -- "incast 6 linux sack 64KiB 32kB 1"
 //! cargo run -p narrows-explain --features simulate --example truth -- grid 500 > confused.tsv
-//! cargo run -p narrows-explain --features simulate --example truth -- held-out 500 > confused.tsv
+//! cargo run -p narrows-explain --features simulate --example truth -- spent 500 > confused.tsv
 //! ```
 //!
-//! The number is how many cases to look at, of all, evenly spread. Each line has the place of the capture, what
-//! was true, what was found, the case, and both gaps, with tabs between them: `grep -P` and `cut` do the rest.
+//! The number is how many cases to look at, of all, evenly spread. What is held out now nobody looks at. Each
+//! line has the place of the capture, what was true, what was found, the case, and both gaps, with tabs between
+//! them: `grep -P` and `cut` do the rest.
 
 use narrows::Duration;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::parallel;
 use narrows_explain::score::{Found, meant};
-use narrows_explain::simulated::{Case, Observed, PLACES, grid, held_out, observed};
+use narrows_explain::simulated::{Case, Observed, PLACES, grid, observed, spent};
 use narrows_explain::truth::TrueGap;
 use narrows_explain::{Cause, Vantage};
 use std::collections::HashSet;
@@ -23,15 +24,15 @@ fn main() -> Result<(), String> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let cases = match args.first().map(String::as_str) {
         Some("grid") => grid,
-        Some("held-out") => held_out,
+        Some("spent") => spent,
         Some(name) => {
-            let mut all = grid(None).into_iter().chain(held_out(None));
+            let mut all = grid(None).into_iter().chain(spent(None));
             let case = all.find(|case| case.name.starts_with(name));
             let case = case.ok_or("no such case")?;
             print(&observed(&case, &Registry::default())?);
             return Ok(());
         }
-        None => return Err("which case, grid or held-out?".to_owned()),
+        None => return Err("which case, grid or spent?".to_owned()),
     };
     let wanted = args
         .get(1)

@@ -7,7 +7,7 @@ mod page;
 mod rebuilt;
 
 pub use ends::{Ends, Skew, observe_ends};
-pub use grid::{Case, grid, held_out};
+pub use grid::{Case, grid, held_out, spent};
 pub use ledger::{LedgerProbe, kind as ledger_probe};
 pub use page::page;
 pub use rebuilt::{Losses, rebuilt};

@@ -1,7 +1,7 @@
 //! Scenes of one cause each: readers that rest, local drops, pauses, coalescing, black holes, restarts
 //! after idle, windows in packets, delayed acknowledgements.
 
-use super::{Add, FRESH, Values, star};
+use super::{Add, Values, star};
 
 pub(super) fn scenes(values: Values, add: Add<'_>) {
     readers(values, add);
@@ -21,7 +21,7 @@ fn readers(values: Values, add: Add<'_>) {
             for lost in values.of(&["0%", "25%"], &["0%", "35%"]) {
                 for rto in values.of(&["linux", "10ms"], &["linux", "15ms"]) {
                     for delay in values.of(&[25, 400], &[90]) {
-                        for seed in values.of(&[1, 2], FRESH) {
+                        for seed in values.seeds(&[1, 2]) {
                             let tcp = format!("rto = \"{rto}\"\nreceive_window = \"{window}\"");
                             let traffic = format!(
                                 "[network.port.\"h0->s0\"]\nlink = {{ loss = \"{lost}\" }}\n[[traffic]]\nname = \"send\"\nkind = \"bulk\"\nfrom = \"h1\"\nto = \"h0\"\nsize = \"2MB\"\n\
@@ -44,7 +44,7 @@ fn local_drops(values: Values, add: Add<'_>) {
         for run in values.of(&[1, 3], &[2]) {
             for reply in values.of(&["4kB", "8kB", "60kB"], &["6kB", "30kB"]) {
                 for rto in values.of(&["linux", "10ms"], &["linux", "20ms"]) {
-                    for seed in values.of(&[1, 2], FRESH) {
+                    for seed in values.seeds(&[1, 2]) {
                         let tcp = format!(
                             "rto = \"{rto}\"\nloss_detection = \"newreno\"\nsack = \"off\"\nlocal_drop = \"ignore\"\n[host.nic]\nrefuse = \"{refuse}\"\nrefuse_run = {run}"
                         );
@@ -70,7 +70,7 @@ fn pauses(values: Values, add: Add<'_>) {
                     let traffic = format!(
                         "[network.pause]\nmode = \"802.3x\"\n[network.port.\"s0->h0\"]\nlink = {{ rate = \"{rate}\" }}\n[[traffic]]\nname = \"get\"\nkind = \"synchronised-read\"\nclient = \"h0\"\nservers = \"h1..h{senders}\"\nsru = \"200kB\"\nblocks = 3\n"
                     );
-                    for seed in values.of(&[1], FRESH) {
+                    for seed in values.seeds(&[1]) {
                         let name = format!("paused {rate} {senders} {buffer} {rto} {seed}");
                         let hosts = senders + 1;
                         add(name, star(hosts, 25, &tcp, &traffic, seed, buffer, "5s"));
@@ -81,8 +81,8 @@ fn pauses(values: Values, add: Add<'_>) {
     }
     for long in values.of(&["3ms", "15ms", "60ms"], &["8ms", "40ms"]) {
         for rto in values.of(&["linux"], &["linux"]) {
-            let fresh = [(6, FRESH[0]), (7, FRESH[1]), (9, FRESH[2])];
-            for (at, seed) in values.of(&[(1, 1), (2, 2), (3, 3), (4, 4)], &fresh) {
+            let at = values.of(&[1, 2, 3, 4], &[6, 7, 9]).into_iter().cycle();
+            for (at, seed) in at.zip(values.seeds(&[1, 2, 3, 4])) {
                 let tcp = format!("rto = \"{rto}\"");
                 let traffic = format!(
                     "[[traffic]]\nname = \"send\"\nkind = \"bulk\"\nfrom = \"h1\"\nto = \"h0\"\nsize = \"40MB\"\n[[change]]\nat = \"{at}ms\"\nfor = \"{long}\"\nevery = \"100ms\"\non = \"h0\"\nwhat = \"pause\"\n"
@@ -107,7 +107,7 @@ fn coalescing(values: Values, add: Add<'_>) {
                         let traffic = format!(
                             "[[traffic]]\nname = \"send\"\nkind = \"bulk\"\nfrom = \"h1\"\nto = \"h0\"\nsize = \"{size}\"\n"
                         );
-                        for seed in values.of(&[1], FRESH) {
+                        for seed in values.seeds(&[1]) {
                             let name =
                                 format!("coalesced {usecs} {frames} {window} {size} {gro} {seed}");
                             add(name, star(2, 25, &tcp, &traffic, seed, "1MiB", "5s"));
@@ -126,7 +126,7 @@ fn coalescing_now_and_then(values: Values, add: Add<'_>) {
         for delay in values.of(&[10, 25, 80], &[15, 50]) {
             for window in values.of(&["8KiB", "16KiB"], &["18KiB"]) {
                 for delack in values.of(&["off", "2/40ms"], &["off", "2/40ms"]) {
-                    for seed in values.of(&[1, 2], FRESH) {
+                    for seed in values.seeds(&[1, 2]) {
                         let tcp = format!(
                             "receive_window = \"{window}\"\ndelayed_ack = \"{delack}\"\n[host.nic]\nrx_usecs = \"{usecs}\"\nrx_frames = 16"
                         );
@@ -156,7 +156,7 @@ fn black_holes(values: Values, add: Add<'_>) {
                         let traffic = format!(
                             "[network.port.\"s0->h1\"]\nlink = {{ mtu = {mtu} }}\n[[traffic]]\nname = \"call\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\nconnections = {connections}\ncalls = 2\nrequest = \"100B\"\nreply = \"{reply}\"\n"
                         );
-                        for seed in values.of(&[1], FRESH) {
+                        for seed in values.seeds(&[1]) {
                             let name = format!(
                                 "black hole {mtu} {reply} {rto} {detector} {connections} {seed}"
                             );
@@ -183,7 +183,7 @@ fn small_windows(values: Values, add: Add<'_>) {
                             let traffic = format!(
                                 "[[traffic]]\nname = \"call\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\nconnections = {connections}\ncalls = 4\nrequest = \"100B\"\nreply = \"{reply}\"\npause = \"{pause}\"\n"
                             );
-                            for seed in values.of(&[1], FRESH) {
+                            for seed in values.seeds(&[1]) {
                                 let name = format!(
                                     "small window {delack} {idle} {pause} {reply} {connections} {delay} {seed}"
                                 );
@@ -211,7 +211,7 @@ fn packet_windows(values: Values, add: Add<'_>) {
                             let traffic = format!(
                                 "[[traffic]]\nname = \"call\"\nkind = \"rpc\"\nclients = \"h1\"\nservers = \"h0\"\ncalls = 15\nrequest = \"100B\"\nreply = \"{reply}\"\nreply_writes = \"{writes}\"\nserver_nodelay = \"on\"\npause = \"{pause}\"\n"
                             );
-                            for seed in values.of(&[1], FRESH) {
+                            for seed in values.seeds(&[1]) {
                                 let name = format!(
                                     "packets {writes} {window} {delack} {idle} {reply} {pause} {seed}"
                                 );
