@@ -58,6 +58,8 @@ pub(crate) struct Facts {
     pub(crate) recovers: bool,
     /// What its sender echoes shows that nothing which it heard asked for what ended it.
     pub(crate) unprompted: bool,
+    /// It is the first to echo what its sender had heard last.
+    pub(crate) prompted: bool,
     /// What is sent again begins before what its receiver has acknowledged.
     pub(crate) arrived: bool,
     /// How long its sender had been silent by its own clock, and had heard nothing, if that is known.
@@ -231,7 +233,7 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
             // that is missing nobody else sends.
             (Ended::Retransmission { head, .. }, Cause::TailLossProbe)
                 if (head || facts.asked || facts.recovers)
-                    && within(facts.smoothed.map(|rtt| rtt * 2)) =>
+                    && (facts.smoothed).is_some_and(|rtt| waited.max(ran(facts)) < rtt * 2) =>
             {
                 return true;
             }
@@ -411,6 +413,12 @@ fn is_of_floor(facts: &Facts) -> bool {
     facts.evidence.sends > 1 && floor(facts).is_some_and(exact)
 }
 
+/// For how long a probe's timer has run.
+fn ran(facts: &Facts) -> Duration {
+    let seen = || facts.probe.saturating_sub(facts.queued);
+    facts.ran.unwrap_or_else(seen)
+}
+
 /// Two round trips, and for a single packet what its acknowledgement may be delayed (RFC 8985
 /// section 7.2), but not as long as a timeout with a floor of 200 ms.
 fn is_probe_time(facts: &Facts) -> bool {
@@ -420,9 +428,7 @@ fn is_probe_time(facts: &Facts) -> bool {
     };
     let least = e.rtt.unwrap_or(timeout).max(Duration::from_micros(1));
     let smoothed = facts.smoothed.unwrap_or(least).max(least);
-    let length = facts
-        .ran
-        .unwrap_or_else(|| facts.probe.saturating_sub(facts.queued));
+    let length = ran(facts);
     // Where nothing waits on the way to the capture, a timer is as long as its floor to the tick.
     let near = |time: Duration| length.abs_diff(time) <= length / 1_000;
     // Between the ends that is so by the sender's own clock; without one, to what queues leave of it.
@@ -445,10 +451,12 @@ fn is_probe_time(facts: &Facts) -> bool {
             return false;
         }
     }
+    // Linux adds two ticks of its clock where more than one is out.
+    let ticks = if e.packets > 1 { TICKS } else { Duration::ZERO };
     facts.sack
         && length < Duration::from_millis(150)
         && length >= least * 2
-        && length <= smoothed * 3 + TICKS
+        && length <= smoothed * 3 + ticks
         && facts.timeouts == 0
         && floor(facts).is_none_or(|floor| floor < Duration::from_millis(5))
 }
@@ -459,9 +467,9 @@ fn is_probe_of_new_data(facts: &Facts) -> bool {
         return false;
     };
     let e = &facts.evidence;
-    let length = facts.probe.saturating_sub(facts.queued);
+    let length = ran(facts);
     // Whose window is full, and who hears nothing, has no other reason to send.
-    let slack = if facts.unsent || facts.unprompted {
+    let slack = if facts.unsent && !facts.prompted || facts.unprompted {
         8
     } else {
         1
@@ -563,6 +571,7 @@ mod tests {
             asked: false,
             recovers: false,
             unprompted: false,
+            prompted: false,
             arrived: false,
             ran: None,
             queued: Duration::ZERO,
@@ -917,6 +926,62 @@ mod tests {
                 ..facts(Ended::New, Duration::from_micros(us))
             };
             assert_eq!(classify(&gap).0, cause, "{unprompted} {us}");
+        }
+    }
+
+    /// Who has more to send and hears of its flight sends that, however late it heard.
+    #[test]
+    fn rfc8985_7_3_what_is_the_first_to_echo_what_was_heard_is_a_probe_only_after_two_round_trips()
+    {
+        for (prompted, us, cause) in [
+            (false, 300, Cause::TailLossProbe),
+            (true, 300, Cause::AppWroteNothing),
+            (true, 400, Cause::TailLossProbe),
+        ] {
+            let gap = Facts {
+                vantage: Vantage::Middle,
+                limited: true,
+                unsent: true,
+                prompted,
+                ..facts(Ended::New, Duration::from_micros(us))
+            };
+            assert_eq!(classify(&gap).0, cause, "{prompted} {us}");
+        }
+    }
+
+    /// Linux adds two ticks to a probe's time where more than one packet is out; where it is one, a delay that is
+    /// a hundred times as long.
+    #[test]
+    fn rfc8985_7_2_a_probe_of_a_single_packet_has_no_ticks_beside_two_round_trips() {
+        for (packets, us, cause) in [
+            (2, 2_300, Cause::TailLossProbe),
+            (1, 2_300, Cause::TimeoutTail),
+            (1, 430, Cause::TailLossProbe),
+        ] {
+            let last = Ended::Retransmission {
+                head: true,
+                tail: true,
+            };
+            let mut gap = facts(last, Duration::from_micros(us));
+            (gap.evidence.packets, gap.smoothed) = (packets, Some(Duration::from_micros(200)));
+            assert_eq!(classify(&gap).0, cause, "{packets} {us}");
+        }
+    }
+
+    /// A probe's timer runs since something left, though acknowledgements passed here since.
+    #[test]
+    fn rfc8985_7_2_a_probe_takes_two_round_trips_since_what_left_last() {
+        for (left, usual) in [(390, true), (410, false)] {
+            let last = Ended::Retransmission {
+                head: true,
+                tail: true,
+            };
+            let gap = Facts {
+                vantage: Vantage::Middle,
+                probe: Duration::from_micros(left),
+                ..facts(last, Duration::from_micros(380))
+            };
+            assert_eq!(is_usual(&gap, Cause::TailLossProbe), usual, "{left}");
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct Tracked {
     half: [Half; 2],
     interfaces: [Option<u32>; 2],
     pending: [Option<Box<Pending>>; 2],
-    /// By side: gaps of what may be too large for the path.
+    /// By side: gaps of what may be too large for the path, and of probes that nobody has answered.
     suspects: [Vec<Pending>; 2],
     /// By side: how long everything had been idle before its latest flight, and packets since.
     idle: [Option<(Duration, u32)>; 2],
@@ -307,7 +307,7 @@ impl Tracked {
             self.point(now, side, PointKind::Window, una, una + window);
         }
         self.verify(now, side, &acked, segment);
-        self.answered(now, side, acked.opened, out);
+        self.answered(now, side, &acked, segment, out);
         if let Some(rtt) = acked.rtt.filter(|_| acked.bytes > 0) {
             self.follows(now, side, rtt);
         }

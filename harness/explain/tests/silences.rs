@@ -392,3 +392,79 @@ fn rfc9293_3_8_6_1_who_asks_without_text_for_a_window_asks() {
     assert_eq!(told(true), [(closed, 200), (Cause::WindowUpdateLate, 401)]);
     assert_eq!(told(false), [(closed, 600)]);
 }
+
+/// Three probes, of which the last is answered: the window was open for the copy whose byte was taken, and for
+/// those after it.
+#[test]
+fn rfc7323_5_3_the_copy_of_a_probe_that_is_echoed_was_taken() {
+    let ms = 1_000_000;
+    let data = Flags::ACK | Flags::PSH;
+    let told = |window: u16, ack: u32, echo: Option<u32>| {
+        let mut capture = Capture::opened(10_000, ms);
+        let mut pass = |at: u64, from, numbers, window, echo: Option<u32>| {
+            let stamps = echo.map(|echo| (at as u32, echo));
+            let flags = if from == Side::Client {
+                data
+            } else {
+                Flags::ACK
+            };
+            capture.stamped(at * ms, from, numbers, window, flags, stamps);
+        };
+        pass(2, Side::Client, (1, 1_000, 1), 60_000, echo.and(Some(0)));
+        pass(3, Side::Server, (1, 0, 1_001), window, echo.and(Some(2)));
+        for at in [203, 603, 1_403] {
+            pass(at, Side::Client, (1_001, 1, 1), 60_000, echo.and(Some(3)));
+        }
+        pass(1_404, Side::Server, (1, 0, ack), 60_000, echo);
+        let gaps = capture.gaps().into_iter();
+        gaps.map(|gap| (gap.cause, gap.length().as_nanos() / ms))
+            .collect::<Vec<_>>()
+    };
+    let gaps = |late: usize| {
+        let cause = |n| match n >= 3 - late {
+            true => Cause::WindowUpdateLate,
+            false => Cause::WindowClosed,
+        };
+        [(cause(0), 200), (cause(1), 400), (cause(2), 800)]
+    };
+    assert_eq!(told(0, 1_002, Some(203)), gaps(3));
+    assert_eq!(told(0, 1_002, Some(603)), gaps(2));
+    assert_eq!(told(0, 1_002, Some(1_403)), gaps(1));
+    // Which copy it was nobody tells, or none was taken.
+    assert_eq!(told(0, 1_002, None), gaps(1));
+    assert_eq!(told(0, 1_001, Some(203)), gaps(1));
+    // The window was as small before.
+    assert_eq!(told(1, 1_002, Some(203)), gaps(1));
+}
+
+/// A window is full, and duplicate acknowledgements pass just before what leaves next.
+#[test]
+fn rfc7323_4_3_new_data_that_echoes_nothing_new_left_before_what_passed_was_heard() {
+    let us = 1_000;
+    let told = |echo: u32| {
+        let mut capture = Capture::opened(500 * us, 500 * us);
+        let mut pass = |at: u64, from, numbers, echo: u32| {
+            let stamps = Some((at as u32, echo));
+            capture.stamped(at * us, from, numbers, 60_000, Flags::ACK, stamps);
+        };
+        for n in 0..5_u32 {
+            let numbers = (1 + n * 1_000, 1_000, 1);
+            pass(2_000 + u64::from(n), Side::Client, numbers, 500);
+        }
+        pass(2_504, Side::Server, (1, 0, 1_001), 2_000);
+        for n in 0..2 {
+            let numbers = (5_001 + n * 1_000, 1_000, 1);
+            pass(3_004 + u64::from(n), Side::Client, numbers, 2_504);
+        }
+        for at in [5_480, 5_490] {
+            pass(at, Side::Server, (1, 0, 1_001), 2_000);
+        }
+        pass(5_505, Side::Client, (7_001, 1_000, 1), echo);
+        let gaps = capture.gaps().into_iter();
+        gaps.filter(|gap| gap.cause == Cause::TailLossProbe)
+            .map(|gap| (gap.start.at.as_nanos() / us, gap.end.at.as_nanos() / us))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(2_504), [(3_005, 5_505)]);
+    assert_eq!(told(5_490), []);
+}

@@ -18,6 +18,14 @@ pub(super) enum Settled {
     Usual,
 }
 
+/// A silence of who had not heard yet what came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unheard {
+    pub(super) since: Sighting,
+    /// What it echoes shows that.
+    pub(super) shown: bool,
+}
+
 impl Tracked {
     /// What is known of `side`'s flight while it waits since `start`.
     pub(super) fn facts(&self, side: Side, now: Sighting, start: Sighting) -> Facts {
@@ -82,6 +90,7 @@ impl Tracked {
             asked: half.is_asked(self.heard_until(side, now)),
             recovers: half.recovers(),
             unprompted: false,
+            prompted: false,
             arrived: false,
             ran: None,
             queued,
@@ -128,19 +137,30 @@ impl Tracked {
         half.heard.filter(in_time).or(half.heard_before)
     }
 
-    /// Since when `side` was silent when it sent what comes by now, if the last news that came by was still on
-    /// its way to it and that is long.
-    pub(super) fn unheard(&self, side: Side, now: Sighting) -> Option<Sighting> {
+    /// Since when `side` was silent when it sent `segment`, which comes by now, if the last news that came by was
+    /// still on its way to it and that is long.
+    pub(super) fn unheard(&self, side: Side, now: Sighting, segment: &Segment) -> Option<Unheard> {
         let half = &self.half[side.index()];
         let heard = half.heard?.at;
         let recent = |seen: Sighting| now.at.since(seen.at) <= self.threshold;
-        if half.text.is_some_and(recent) || half.heard_before.is_some_and(recent) {
+        if half.text.is_some_and(recent) {
+            return None;
+        }
+        // What it echoes shows what it had heard, however much came by since.
+        if let Some(alone) = self.unprompted(side, now, segment) {
+            let since = half.text.filter(|text| text.at > alone.at).unwrap_or(alone);
+            return Some(Unheard { since, shown: true });
+        }
+        if half.heard_before.is_some_and(recent) {
             return None;
         }
         let before = [half.heard_before, half.text].into_iter().flatten();
         let last = before.max_by_key(|last| last.at)?;
         let unheard = self.vantage(side) == Vantage::Middle && heard > self.heard_until(side, now);
-        unheard.then_some(last)
+        unheard.then_some(Unheard {
+            since: last,
+            shown: false,
+        })
     }
 
     /// The packet of `side` since which nothing that it heard can have asked for `segment`, which it sent now:
@@ -233,6 +253,12 @@ mod tests {
         }
     }
 
+    /// Without timestamps.
+    fn segment() -> Segment {
+        let [src, dst] = [80, 1_000].map(|port| ([10, 0, 0, 1], port).into());
+        Segment::between(src, dst)
+    }
+
     /// In the middle of a path of 200 us: the server sent at 0, and what it hears came by at 1,000 us.
     fn tracked() -> Tracked {
         let rules = Rules {
@@ -254,7 +280,11 @@ mod tests {
 
     #[test]
     fn what_came_by_less_than_the_way_to_a_sender_and_back_ago_it_had_not_heard() {
-        let silent = |tracked: &Tracked, now| tracked.unheard(SIDE, seen(now));
+        let silent = |tracked: &Tracked, now| {
+            tracked
+                .unheard(SIDE, seen(now), &segment())
+                .map(|s| s.since)
+        };
         let mut tracked = tracked();
         assert_eq!(silent(&tracked, 1_099), Some(seen(0)));
         assert_eq!(silent(&tracked, 1_100), None, "it had");
@@ -270,7 +300,11 @@ mod tests {
         let mut tracked = tracked();
         let k = SIDE.index();
         tracked.half[k].heard_before = Some(seen(500));
-        let silent = |tracked: &Tracked| tracked.unheard(SIDE, seen(1_050));
+        let silent = |tracked: &Tracked| {
+            tracked
+                .unheard(SIDE, seen(1_050), &segment())
+                .map(|s| s.since)
+        };
         assert_eq!(silent(&tracked), Some(seen(500)), "since it heard that");
         tracked.half[k].text = Some(seen(700));
         assert_eq!(silent(&tracked), Some(seen(700)), "since it sent that");
@@ -289,6 +323,6 @@ mod tests {
         tracked.half[SIDE.other().index()].rtt = Default::default();
         tracked.half[SIDE.index()].turned(Duration::from_micros(2));
         assert_eq!(tracked.vantage(SIDE), Vantage::Sender);
-        assert_eq!(tracked.unheard(SIDE, seen(1_001)), None);
+        assert_eq!(tracked.unheard(SIDE, seen(1_001), &segment()), None);
     }
 }

@@ -21,8 +21,9 @@ pub(super) struct Pending {
 pub(super) enum Wait {
     /// Whether the sender goes on at once: then it had been waiting.
     Release { until: Instant },
-    /// Whether the answer to a probe says that the window is open.
-    Answer { until: Instant },
+    /// Whether the answer to a probe says that the window is open. The timestamp of one that does not fit into the
+    /// window, which the answer to a later one may be of as well.
+    Answer { until: Instant, stamp: Option<u32> },
     /// What becomes of what was sent again.
     Verify {
         again: Retransmitted,
@@ -32,6 +33,9 @@ pub(super) enum Wait {
         acked: bool,
     },
 }
+
+/// So many gaps of a direction wait for what later packets tell.
+const SUSPECTS: usize = 16;
 
 impl Tracked {
     /// How long `side` takes at most to answer an acknowledgement with data, seen from here.
@@ -158,9 +162,16 @@ impl Tracked {
         {
             return;
         }
-        // One copy that vanished is a loss; whether it is a black hole the next ones tell.
-        let open = matches!(pending.wait, Wait::Verify { acked: false, .. });
-        if open && pending.facts.too_large && pending.facts.evidence.sends <= 2 {
+        // One copy that vanished is a loss; whether it is a black hole the next ones tell. So does the answer to a
+        // later probe.
+        let open = match pending.wait {
+            Wait::Verify { acked: false, .. } => {
+                pending.facts.too_large && pending.facts.evidence.sends <= 2
+            }
+            Wait::Answer { stamp, .. } => stamp.is_some(),
+            _ => false,
+        };
+        if open && self.suspects[side.index()].len() < SUSPECTS {
             self.suspects[side.index()].push(*pending);
             return;
         }
@@ -184,27 +195,60 @@ impl Tracked {
         &mut self,
         side: Side,
         facts: Facts,
-        start: Sighting,
-        end: Sighting,
+        (start, end): (Sighting, Sighting),
+        segment: &Segment,
         out: &mut VecDeque<Gap>,
     ) {
+        let half = &self.half[side.index()];
+        let last = half.offset(segment.seq) + u64::from(segment.len);
+        // What fits into a window is taken, closed though it is.
+        let unfit = half.window.is_some_and(|window| last > half.una + window);
+        let stamps = segment.options.timestamps.filter(|_| unfit);
+        let stamp = stamps.map(|stamps| stamps.val);
         let until = end.at + self.path_rtt.unwrap_or(UNKNOWN_RTT) * 2 + Duration::from_micros(200);
-        self.wait(side, facts, start, end, Wait::Answer { until }, out);
+        let wait = Wait::Answer { until, stamp };
+        self.wait(side, facts, start, end, wait, out);
     }
 
-    /// An acknowledgement has come, which may answer a probe of a closed window.
+    /// An acknowledgement has come, which may answer a probe of a closed window, and earlier ones.
     pub(super) fn answered(
         &mut self,
         now: Sighting,
         side: Side,
-        opened: bool,
+        acked: &Acked,
+        segment: &Segment,
         out: &mut VecDeque<Gap>,
     ) {
-        if let Some(pending) = &mut self.pending[side.index()]
-            && let Wait::Answer { until } = pending.wait
-        {
-            pending.facts.opened = opened && now.at <= until;
-            self.conclude(side, out);
+        let k = side.index();
+        let last = match self.pending[k].as_deref().map(|pending| pending.wait) {
+            Some(Wait::Answer { until, .. }) => self.pending[k].take().map(|p| (p, until)),
+            _ => None,
+        };
+        if last.is_none() && self.suspects[k].is_empty() {
+            return;
+        }
+        // The byte of a probe is acknowledged if the window was open for it; the copy that was taken is echoed, and
+        // those after it came twice (RFC 7323 section 5.3).
+        let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
+        let echo = echo.filter(|_| acked.opened && acked.bytes > 0);
+        let accepted = |stamp: Option<u32>| matches!((echo, stamp), (Some(echo), Some(stamp)) if stamp.wrapping_sub(echo) as i32 >= 0);
+        for pending in std::mem::take(&mut self.suspects[k]) {
+            let Wait::Answer { stamp, .. } = pending.wait else {
+                self.suspects[k].push(pending);
+                continue;
+            };
+            let facts = Facts {
+                opened: accepted(stamp),
+                ..pending.facts
+            };
+            self.settle(side, pending.start, pending.end, &facts, out);
+        }
+        if let Some((pending, until)) = last {
+            let facts = Facts {
+                opened: acked.opened && now.at <= until,
+                ..pending.facts
+            };
+            self.settle(side, pending.start, pending.end, &facts, out);
         }
     }
 
@@ -214,7 +258,7 @@ impl Tracked {
             let over = match self.pending[side.index()].as_deref().map(|p| p.wait) {
                 Some(
                     Wait::Release { until, .. }
-                    | Wait::Answer { until }
+                    | Wait::Answer { until, .. }
                     | Wait::Verify {
                         until: Some(until), ..
                     },

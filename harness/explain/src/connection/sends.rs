@@ -57,16 +57,29 @@ impl Tracked {
         let gap = from.filter(|start| now.at.since(start.at) > self.threshold);
         // In the middle what was heard last may have been on its way to the sender still.
         let unheard = match gap {
-            None if waited => self.unheard(side, now),
+            None if waited => self.unheard(side, now, segment),
             _ => None,
         };
-        let unheard = unheard.map(|start| (start, self.facts(side, now, start)));
+        let unheard = unheard.map(|silence| {
+            let start = silence.since;
+            let mut facts = self.facts(side, now, start);
+            if silence.shown {
+                self.heard_nothing(side, segment, &mut facts, Some(start));
+                (facts.heard, facts.queued, facts.probe) = (false, self.own, facts.length);
+            }
+            (start, facts)
+        });
         // The facts take a look at the whole flight: they are gathered where there may be a gap.
         let again = half.offset(segment.seq) < half.nxt;
         let alone = match again || gap.is_some() {
             true => self.unprompted(side, now, segment),
             false => None,
         };
+        // Who hears of its flight sends what that lets out.
+        let prompted = gap.is_some()
+            && self.vantage(side) == Vantage::Middle
+            && (segment.options.timestamps)
+                .is_some_and(|stamps| half.silent_since(stamps, segment.ack).is_none());
         let head = waited && half.offset(segment.seq) <= half.una;
         let before_it = (head || gap.is_some() || alone.is_some() && again)
             .then(|| self.facts(side, now, half.last.unwrap_or(now)));
@@ -76,6 +89,7 @@ impl Tracked {
         });
         let before = half.last;
         let shut = half.closed.is_some();
+        let stamp = segment.options.timestamps.map(|stamps| stamps.val);
         let data = self.half[k].on_data(now, segment.seq, space, segment.len, segment.flags);
         let half = &self.half[k];
         let start = half.offset(segment.seq);
@@ -123,8 +137,9 @@ impl Tracked {
                     };
                     facts.full = full;
                     facts.unprompted = alone.is_some() || self.vantage(side) == Vantage::Sender;
+                    facts.prompted = prompted;
                     if facts.ended == Ended::Probe {
-                        self.probes(side, facts, start, now, out);
+                        self.probes(side, facts, (start, now), segment, out);
                     } else if self.settle(side, start, now, &facts, out) == Settled::Gap {
                         self.half[k].heard = Some(now);
                     }
@@ -158,7 +173,7 @@ impl Tracked {
             Data::Probe => {
                 if let Some((start, mut facts)) = facts {
                     facts.ended = Ended::Probe;
-                    self.probes(side, facts, start, now, out);
+                    self.probes(side, facts, (start, now), segment, out);
                 }
             }
             // It ends no wait, and who sends it does not know of a window that is closed.
@@ -181,7 +196,7 @@ impl Tracked {
         if segment.len > 0 && (asks || !matches!(data, Data::Probe)) {
             self.last_data = Some((now, side));
             self.half[k].text = Some(now);
-            self.half[k].text_stamp = segment.options.timestamps.map(|stamps| stamps.val);
+            self.half[k].text_stamp = stamp;
         }
     }
 
@@ -207,7 +222,7 @@ impl Tracked {
                 ended,
                 ..self.facts(side, now, last)
             };
-            self.probes(side, facts, last, now, out);
+            self.probes(side, facts, (last, now), segment, out);
         }
         self.half[side.index()].last = Some(now);
     }

@@ -204,11 +204,14 @@ fn reasons(o: &mut String) {
          was full, and who hears nothing sends only a probe (RFC 8985 section 7.3). A probe for a single packet and a timeout with a \
          low floor send the same packet at about the same time. Whether a window of up to three packets was full, or all that there was, shows \
          in PSH, too, and in what left before and after it. Of several spurious timeouts in a row what is acknowledged in the end tells of the last one only. A black hole is known by the third copy that vanishes, and not while nothing smaller left \
-         after it. What a host refused and then sent again late, its own drop, looks like a longer timeout.\n\
+         after it. What a host refused and then sent again late, its own drop, looks like a longer timeout. Of \
+         probes of a closed window that are not answered before the capture ends nobody knows whether it was open: they are told to be of a closed one; what is answered \
+         later tells which copy was taken (RFC 7323 section 5.3).\n\
          - **In the middle** what was lost before the capture, and what a host dropped itself, is not seen, and when a sender knew something is \
          only known to half a round trip, and to what queues behind the capture take: what was asked for (by three duplicate acknowledgements, \
          SACK, or one of a recovery) and comes sooner than SRTT + 4 RTTVAR is no timeout here, unless timestamps tell that its sender had not heard that: what it echoes \
-         is what an earlier packet echoed (RFC 7323 section 4.3). How long a timer ran is told by its sender's own clock then. For how long a question \
+         is what an earlier packet echoed (RFC 7323 section 4.3). How long a timer ran is told by its sender's own clock then. New data that is the first to echo what was heard last is \
+         a probe only if it comes just two round trips later. For how long a question \
          waits behind the capture is estimated from what else goes to its host. What asks for something may pass while a timer's copy is under way.\n\
          - **At the receiver** a short silence of the sender may be a queue that its own packets waited in. Timestamps (RFC 7323) tell when \
          a packet left, to the tick of their clock, and a link that is busy without a pause shows what waited before it. How long the \
