@@ -58,7 +58,7 @@ pub(crate) struct Facts {
     pub(crate) recovers: bool,
     /// What its sender echoes shows that nothing which it heard asked for what ended it.
     pub(crate) unprompted: bool,
-    /// It is the first to echo what its sender had heard last.
+    /// It is the first to echo what its sender had heard last, or nobody knows.
     pub(crate) prompted: bool,
     /// What is sent again begins before what its receiver has acknowledged.
     pub(crate) arrived: bool,

@@ -22,8 +22,8 @@ pub(super) enum Settled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unheard {
     pub(super) since: Sighting,
-    /// What it echoes shows that.
-    pub(super) shown: bool,
+    /// What it echoes shows that it had heard nothing since this.
+    pub(super) alone: Option<Sighting>,
 }
 
 impl Tracked {
@@ -149,7 +149,8 @@ impl Tracked {
         // What it echoes shows what it had heard, however much came by since.
         if let Some(alone) = self.unprompted(side, now, segment) {
             let since = half.text.filter(|text| text.at > alone.at).unwrap_or(alone);
-            return Some(Unheard { since, shown: true });
+            let alone = Some(alone);
+            return (!recent(since)).then_some(Unheard { since, alone });
         }
         if half.heard_before.is_some_and(recent) {
             return None;
@@ -159,7 +160,7 @@ impl Tracked {
         let unheard = self.vantage(side) == Vantage::Middle && heard > self.heard_until(side, now);
         unheard.then_some(Unheard {
             since: last,
-            shown: false,
+            alone: None,
         })
     }
 

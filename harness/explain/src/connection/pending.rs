@@ -224,7 +224,8 @@ impl Tracked {
             Some(Wait::Answer { until, .. }) => self.pending[k].take().map(|p| (p, until)),
             _ => None,
         };
-        if last.is_none() && self.suspects[k].is_empty() {
+        let is_probe = |one: &Pending| matches!(one.wait, Wait::Answer { .. });
+        if last.is_none() && !self.suspects[k].iter().any(is_probe) {
             return;
         }
         // The byte of a probe is acknowledged if the window was open for it; the copy that was taken is echoed, and

@@ -63,8 +63,8 @@ impl Tracked {
         let unheard = unheard.map(|silence| {
             let start = silence.since;
             let mut facts = self.facts(side, now, start);
-            if silence.shown {
-                self.heard_nothing(side, segment, &mut facts, Some(start));
+            if silence.alone.is_some() {
+                self.heard_nothing(side, segment, &mut facts, silence.alone);
                 (facts.heard, facts.queued, facts.probe) = (false, self.own, facts.length);
             }
             (start, facts)

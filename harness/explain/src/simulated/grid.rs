@@ -69,8 +69,8 @@ pub fn grid(wanted: Option<usize>) -> Vec<Case> {
     spread(cases(Values::First), wanted)
 }
 
-/// Cases of the same kinds with other parameters and other random numbers: nothing was made to fit
-/// them.
+/// Cases of the same kinds with the parameters of what was held out before, and random numbers that nobody has
+/// looked at.
 pub fn held_out(wanted: Option<usize>) -> Vec<Case> {
     spread(cases(Values::HeldOut(FRESH)), wanted)
 }
