@@ -8,7 +8,7 @@ mod reasons;
 
 use crate::grid::{Column, Grid};
 use crate::judge::{Finding, Judged};
-use crate::played::{Answer, NoAnswer, Played, Scenery};
+use crate::played::{Answer, NoAnswer, Played, missing};
 use crate::scene::Scene;
 use crate::story::{Live, Next, Row, Story, Table};
 use narrows_experiment::stats::Estimate;
@@ -26,12 +26,35 @@ pub const STORY: Story = Story {
             .with(&[("run.repetitions", "6")])
             .usually(&[("run.repetitions", "3")])
             .keeping_outcomes(),
-        // What DCTCP drops with more than one rack is a burst in some of the runs: a ratio takes many.
-        Scene::new("rare", "racks")
+        // What DCTCP drops are bursts: a mean takes more runs, fewest with one rack.
+        Scene::new("one rack of DCTCP", "racks").with(&[
+            ("cc", "dctcp"),
+            ("workers", "h48..h63"),
+            ("run.seed", "1001"),
+            ("run.repetitions", "4"),
+        ]),
+        Scene::new("two racks of DCTCP", "racks")
             .with(&[
                 ("cc", "dctcp"),
-                ("sweep.workers", "h48..h79,h48..h95"),
-                ("run.repetitions", "16"),
+                ("workers", "h48..h79"),
+                ("run.seed", "6001"),
+                ("run.repetitions", "20"),
+            ])
+            .usually(&[("run.repetitions", "4")]),
+        Scene::new("three racks of DCTCP", "racks")
+            .with(&[
+                ("cc", "dctcp"),
+                ("workers", "h48..h95"),
+                ("run.seed", "4001"),
+                ("run.repetitions", "40"),
+            ])
+            .usually(&[("run.repetitions", "4")]),
+        Scene::new("three racks of CUBIC", "racks")
+            .with(&[
+                ("cc", "cubic"),
+                ("workers", "h48..h95"),
+                ("run.seed", "4001"),
+                ("run.repetitions", "6"),
             ])
             .in_full(),
         // Another run, with receive sides that merge, and what that costs; usually 10 ms of it.
@@ -235,26 +258,30 @@ fn measures(played: &Played, racks: usize) -> Answer<Vec<Measure>> {
 
 /// Bits that fabric switches drop: CUBIC, DCTCP.
 fn fabric_drops(played: &Played, racks: usize) -> Answer<[Estimate; 2]> {
-    let at = [("workers", WORKERS[racks - 1]), ("cc", "cubic")];
-    let cubic = played.scene("racks")?.at(&at)?.metric(FABRIC)?;
-    let (scene, at) = most_of_dctcp(played, racks)?;
-    Ok([cubic, scene.at(&at)?.metric(FABRIC)?])
+    let of = |cc| {
+        let runs = fabric_drops_by_run(played, racks, cc)?;
+        Estimate::of(&runs).ok_or_else(|| missing("run"))
+    };
+    Ok([of("cubic")?, of("dctcp")?])
 }
 
-/// Where most runs of DCTCP are.
-fn most_of_dctcp(
-    played: &Played,
-    racks: usize,
-) -> Answer<(&Scenery, Vec<(&'static str, &'static str)>)> {
-    let workers = ("workers", WORKERS[racks - 1]);
-    let rare = match (racks, played.scene("rare")) {
-        (1, _) | (_, Err(NoAnswer::NeedsFull)) => None,
-        (_, rare) => Some(rare?),
+/// In each run, those of scenes that have more of some among them.
+fn fabric_drops_by_run(played: &Played, racks: usize, cc: &str) -> Answer<Vec<f64>> {
+    let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
+    let mut runs = played.scene("racks")?.matching(&at, FABRIC, "")?;
+    let more = match (racks, cc) {
+        (1, "dctcp") => "one rack of DCTCP",
+        (2, "dctcp") => "two racks of DCTCP",
+        (3, "dctcp") => "three racks of DCTCP",
+        (3, _) => "three racks of CUBIC",
+        _ => return Ok(runs),
     };
-    match rare {
-        Some(rare) => Ok((rare, vec![workers])),
-        None => Ok((played.scene("racks")?, vec![workers, ("cc", "dctcp")])),
+    match played.scene(more) {
+        Ok(scene) => runs.extend(scene.matching(&[], FABRIC, "")?),
+        Err(NoAnswer::NeedsFull) => {}
+        Err(why) => return Err(why),
     }
+    Ok(runs)
 }
 
 fn beside(played: &Played) -> Answer<Grid> {
@@ -417,15 +444,16 @@ fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
     }
     let mut some = Vec::new();
     for racks in [3, 2] {
-        let (scene, at) = most_of_dctcp(played, racks)?;
-        let runs = scene.matching(&at, FABRIC, "")?;
+        let runs = fabric_drops_by_run(played, racks, "dctcp")?;
         let dropping = runs.iter().filter(|bits| **bits > 0.0).count();
         some.push(format!("{dropping} of {}", runs.len()));
     }
     let finding = Finding::all(findings);
     Ok(Finding {
         measured: format!(
-            "{}; with three racks DCTCP drops in {} runs, with two in {}",
+            "{}; with three racks DCTCP drops in {} runs, with two in {}. Calibrated: the limit of a \
+             fabric switch's port to the ratio with three racks, that of chunks under way to the ratio \
+             with two; that with one, and how much is dropped, follow",
             finding.measured, some[0], some[1]
         ),
         ..finding
