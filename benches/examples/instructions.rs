@@ -7,6 +7,7 @@ use narrows_benches::incast::{run, spec};
 use narrows_benches::segments::{Bare, Wired, segments};
 
 const BYTES: usize = 256 << 10;
+/// As many connections.
 const EXCHANGES: u32 = 1_000;
 
 fn main() {
@@ -48,11 +49,9 @@ fn main() {
             }
             acks * u64::from(count)
         }
-        "exchange-1" | "exchange-1000" => {
-            let connections: u32 = workload["exchange-".len()..].parse().expect("a number");
-            let mut pair = Exchanges::connected(connections as usize);
-            let rounds = EXCHANGES / connections * count;
-            (0..rounds).for_each(|_| pair.round());
+        "exchange" => {
+            let mut pair = Exchanges::connected(EXCHANGES as usize);
+            (0..count).for_each(|_| pair.round());
             u64::from(EXCHANGES * count)
         }
         "incast-packet" => run(&spec(32, 64 << 10, count)).data_packets,

@@ -1,5 +1,5 @@
 //! smoltcp doing what [`narrows_benches::exchanges::Exchanges`] does: as many sockets, messages,
-//! buffers and frames a batch.
+//! buffers and frames a batch. It tells of no events: who has got something is asked of each socket.
 
 use crate::smoltcp_host::{Host, cross};
 use narrows_benches::exchanges::{BUFFER, MESSAGE, PORT};
@@ -65,9 +65,9 @@ impl SmoltcpExchanges {
     fn turn(&mut self) -> usize {
         self.now += Duration::from_micros(10);
         let mut message = [0; MESSAGE];
-        self.client.poll(self.now);
+        self.client.send(self.now);
         cross(&mut self.client, &mut self.server);
-        self.server.poll(self.now);
+        self.server.take_in(self.now);
         for &tcp in &self.servers {
             let socket = self.server.socket(tcp);
             if socket.can_recv() {
@@ -75,9 +75,9 @@ impl SmoltcpExchanges {
                 assert_eq!(socket.send_slice(&message), Ok(MESSAGE));
             }
         }
-        self.server.poll(self.now);
+        self.server.send(self.now);
         cross(&mut self.server, &mut self.client);
-        self.client.poll(self.now);
+        self.client.take_in(self.now);
         let mut replies = 0;
         for &tcp in &self.clients {
             let socket = self.client.socket(tcp);

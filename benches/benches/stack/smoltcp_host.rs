@@ -2,7 +2,7 @@
 //! and verified, timestamps on (so that a segment has 1448 bytes).
 
 use narrows_benches::segments::{FRAME_LEN, FRAMES};
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::iface::{Config, Interface, PollIngressSingleResult, SocketHandle, SocketSet};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant;
@@ -122,6 +122,22 @@ impl Host {
 
     pub(crate) fn poll(&mut self, now: Instant) {
         self.iface.poll(now, &mut self.device, &mut self.sockets);
+    }
+
+    /// What has come, without sending anything.
+    pub(crate) fn take_in(&mut self, now: Instant) {
+        let Self {
+            iface,
+            device,
+            sockets,
+        } = self;
+        while iface.poll_ingress_single(now, device, sockets) != PollIngressSingleResult::None {}
+    }
+
+    /// What is to leave, as far as there are frames.
+    pub(crate) fn send(&mut self, now: Instant) {
+        self.iface
+            .poll_egress(now, &mut self.device, &mut self.sockets);
     }
 
     pub(crate) fn socket(&mut self, tcp: SocketHandle) -> &mut Socket<'static> {

@@ -111,11 +111,7 @@ impl Link {
             HeadChecksum::Partial
         } else {
             let [first, second] = body.slices();
-            let sum = Sum::of(first);
-            HeadChecksum::Full(match second {
-                [] => sum,
-                _ => sum.then(first.len(), Sum::of(second)),
-            })
+            HeadChecksum::Full(Sum::of(first).then(first.len(), Sum::of(second)))
         };
         let len = at + headers.emit_head(body.len(), checksum, &mut buf[at..])?;
         if let Headers::Any(ip, tcp) = headers

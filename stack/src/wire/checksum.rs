@@ -35,6 +35,13 @@ impl Sum {
     /// swapped (RFC 1071 section 2B): there is one swap, at the end.
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
+        match bytes {
+            [] => Self::ZERO,
+            _ => Self::of_some(bytes),
+        }
+    }
+
+    fn of_some(bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
         let sum = Self(words::add_up(words)) + Self(fewer_than_a_word(rest));
         match cfg!(target_endian = "little") {
@@ -53,8 +60,16 @@ impl Sum {
     ///
     /// # Panics
     /// If the lengths differ.
+    #[inline]
     pub fn copy(src: &[u8], dst: &mut [u8]) -> Self {
         assert_eq!(src.len(), dst.len(), "copy between different lengths");
+        match src {
+            [] => Self::ZERO,
+            _ => Self::copy_some(src, dst),
+        }
+    }
+
+    fn copy_some(src: &[u8], dst: &mut [u8]) -> Self {
         let one = |from: &[u8], to: &mut [u8]| {
             to.copy_from_slice(from);
             // Not of `to`, whose bytes may still be on their way to the cache.

@@ -39,11 +39,7 @@ impl EmitPayload for BytesView<'_> {
     fn write_and_sum(&self, dst: &mut [u8]) -> Sum {
         let [first, second] = self.slices();
         let (head, tail) = dst.split_at_mut(first.len());
-        let sum = Sum::copy(first, head);
-        match second {
-            [] => sum,
-            _ => sum.then(first.len(), Sum::copy(second, tail)),
-        }
+        Sum::copy(first, head).then(first.len(), Sum::copy(second, tail))
     }
 }
 

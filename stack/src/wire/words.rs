@@ -5,8 +5,8 @@
 #[cfg(target_arch = "x86_64")]
 const MANY: usize = 16;
 
-/// The sum of the 16-bit words in `words`, in the byte order of the machine, or what is congruent to it
-/// modulo 2^16 - 1, of fewer than 2^31 `words`. Zero only of zeros.
+/// The sum of the 16-bit words in `words`, in the byte order of the machine, or what is congruent
+/// to it modulo 2^16 - 1, of fewer than 2^31 `words`. Zero only of zeros.
 #[inline]
 pub(super) fn add_up(words: &[[u8; 8]]) -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -34,11 +34,11 @@ mod avx2 {
         _mm256_set1_epi16, _mm256_setzero_si256, _mm256_xor_si256,
     };
 
-    /// So many registers are added up in lanes of 32 bits, each of which moves by at most 2^16 each time.
+    /// So many registers are added up in lanes of 32 bits, which move by at most 2^16 each time.
     const RUN: usize = 1 << 14;
 
-    /// The processor adds neighbours of 16 bits, with a sign, to one of 32: with the highest bit turned
-    /// over, each is 2^15 less than without a sign.
+    /// The processor adds neighbours of 16 bits, with a sign, to one of 32: with the highest bit
+    /// turned over, each is 2^15 less than without a sign.
     #[target_feature(enable = "avx2")]
     pub(super) fn add_up(words: &[[u8; 8]]) -> u64 {
         let (registers, rest) = words.as_chunks::<4>();
@@ -102,7 +102,12 @@ mod tests {
         #[test]
         fn wide_registers_give_what_word_by_word_gives(
             words in prop::collection::vec(
-                prop_oneof![Just([0xff; 8]), Just([0; 8]), Just([0, 0x80, 0, 0x80, 0, 0x80, 0, 0x80]), any::<[u8; 8]>()],
+                prop_oneof![
+                    Just([0xff; 8]),
+                    Just([0; 8]),
+                    Just([0, 0x80, 0, 0x80, 0, 0x80, 0, 0x80]),
+                    any::<[u8; 8]>(),
+                ],
                 0..600,
             ),
         ) {
