@@ -215,7 +215,7 @@ fn measures(played: &Played, racks: usize) -> Answer<Vec<Measure>> {
         three(
             "CUBIC's, fabric over racks",
             text.fabric[0] / text.rack,
-            over(fabric[0].mean, rack[0]),
+            over(both(played, racks, FABRIC)?[0], rack[0]),
         ),
         Measure {
             wanted: (0.0, 0.0),
@@ -453,7 +453,7 @@ fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
         measured: format!(
             "{}; with three racks DCTCP drops in {} runs, with two in {}. Calibrated: the limit of a \
              fabric switch's port to the ratio with three racks, that of chunks under way to the ratio \
-             with two; that with one, and how much is dropped, follow",
+             with two, that of writes to the ratio with one: a fit, no prediction",
             finding.measured, some[0], some[1]
         ),
         ..finding
