@@ -264,6 +264,16 @@ impl Half {
         *packets = packets.saturating_add(with.into());
     }
 
+    /// Whether what passed here tells that something of the flight is lost.
+    pub(crate) const fn hears_of_loss(&self) -> bool {
+        self.sacked > 0 || self.dup_acks > 0
+    }
+
+    /// Whether its sender may have heard of that when what it echoes now was new.
+    pub(crate) fn had_heard_of_loss(&self) -> bool {
+        self.echo.is_none_or(|echo| echo.troubled)
+    }
+
     /// Whether something was sent again and not all that was out then is acknowledged.
     pub(crate) const fn recovers(&self) -> bool {
         self.una < self.recover
@@ -456,7 +466,8 @@ impl Half {
         if self.stamp.is_none_or(|(value, _)| value != stamps.val) {
             self.stamp = Some((stamps.val, now));
         }
-        self.echo = Some(stamps::Echo::of(self.echo, seen, stamps, ack));
+        let troubled = self.hears_of_loss();
+        self.echo = Some(stamps::Echo::of(self.echo, seen, (stamps, ack), troubled));
         // Of two that are stamped alike nobody knows which one is echoed.
         peer.echo = peer.echo.filter(|echo| echo.heard != stamps.val);
         if let Some(going) = self.going.filter(|going| going.is_echoed(stamps)) {

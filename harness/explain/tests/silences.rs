@@ -441,30 +441,39 @@ fn rfc7323_5_3_the_copy_of_a_probe_that_is_echoed_was_taken() {
 #[test]
 fn rfc7323_4_3_new_data_that_echoes_nothing_new_left_before_what_passed_was_heard() {
     let us = 1_000;
-    let told = |echo: u32| {
+    let told = |lost: bool, window: u16, last: u32| {
         let mut capture = Capture::opened(500 * us, 500 * us);
-        let mut pass = |at: u64, from, numbers, echo: u32| {
+        let mut pass = |at: u64, from, numbers, echo: u32, window: u16| {
             let stamps = Some((at as u32, echo));
-            capture.stamped(at * us, from, numbers, 60_000, Flags::ACK, stamps);
+            capture.stamped(at * us, from, numbers, window, Flags::ACK, stamps);
         };
         for n in 0..5_u32 {
             let numbers = (1 + n * 1_000, 1_000, 1);
-            pass(2_000 + u64::from(n), Side::Client, numbers, 500);
+            pass(2_000 + u64::from(n), Side::Client, numbers, 500, 60_000);
         }
-        pass(2_504, Side::Server, (1, 0, 1_001), 2_000);
-        for n in 0..2 {
-            let numbers = (5_001 + n * 1_000, 1_000, 1);
-            pass(3_004 + u64::from(n), Side::Client, numbers, 2_504);
+        pass(2_504, Side::Server, (1, 0, 1_001), 2_000, 60_000);
+        let mut heard = 2_504;
+        if lost {
+            pass(2_505, Side::Server, (1, 0, 1_001), 2_000, 60_000);
+            heard = 2_505;
         }
+        pass(3_004, Side::Client, (5_001, 1_000, 1), heard, 60_000);
+        pass(3_050, Side::Server, (1, 0, 1_001), 2_000, window);
+        pass(3_104, Side::Client, (6_001, 1_000, 1), heard, 60_000);
         for at in [5_480, 5_490] {
-            pass(at, Side::Server, (1, 0, 1_001), 2_000);
+            pass(at, Side::Server, (1, 0, 1_001), 2_000, window);
         }
-        pass(5_505, Side::Client, (7_001, 1_000, 1), echo);
+        let echo = if last == 0 { heard } else { last };
+        pass(5_605, Side::Client, (7_001, 1_000, 1), echo, 60_000);
         let gaps = capture.gaps().into_iter();
         gaps.filter(|gap| gap.cause == Cause::TailLossProbe)
             .map(|gap| (gap.start.at.as_nanos() / us, gap.end.at.as_nanos() / us))
             .collect::<Vec<_>>()
     };
-    assert_eq!(told(2_504), [(3_005, 5_505)]);
-    assert_eq!(told(5_490), []);
+    assert_eq!(told(false, 60_000, 0), [(3_104, 5_605)]);
+    // It had not heard that the window is closed.
+    assert_eq!(told(false, 0, 0), [(3_104, 5_605)]);
+    assert_eq!(told(false, 60_000, 5_490), []);
+    // Who has heard of a loss sends no probe (RFC 8985 section 7.2).
+    assert_eq!(told(true, 60_000, 0), []);
 }

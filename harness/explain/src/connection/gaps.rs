@@ -85,7 +85,7 @@ impl Tracked {
             },
             vantage: self.vantage(side),
             mss: mss.into(),
-            heard: half.sacked > 0 || half.dup_acks > 0,
+            heard: half.hears_of_loss(),
             dup_acks: half.dup_acks,
             asked: half.is_asked(self.heard_until(side, now)),
             recovers: half.recovers(),

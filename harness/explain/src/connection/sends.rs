@@ -65,7 +65,8 @@ impl Tracked {
             let mut facts = self.facts(side, now, start);
             if silence.alone.is_some() {
                 self.heard_nothing(side, segment, &mut facts, silence.alone);
-                (facts.heard, facts.queued, facts.probe) = (false, self.own, facts.length);
+                facts.heard = self.half[k].had_heard_of_loss();
+                (facts.queued, facts.probe) = (self.own, facts.length);
             }
             (start, facts)
         });

@@ -13,16 +13,24 @@ pub(super) struct Echo {
     ack: Seq,
     /// The first that left so.
     pub(super) since: Sighting,
+    /// It may have heard by then that something of its flight is lost.
+    pub(super) troubled: bool,
 }
 
 impl Echo {
     /// What it echoes with a packet that is seen `now`, after `before`.
-    pub(super) fn of(before: Option<Self>, now: Sighting, stamps: Timestamps, ack: Seq) -> Self {
+    pub(super) fn of(
+        before: Option<Self>,
+        now: Sighting,
+        (stamps, ack): (Timestamps, Seq),
+        troubled: bool,
+    ) -> Self {
         let same = before.filter(|echo| echo.is_same(stamps, ack));
         same.unwrap_or(Self {
             heard: stamps.ecr,
             ack,
             since: now,
+            troubled,
         })
     }
 
