@@ -1,9 +1,9 @@
 //! Asking for memory before it is needed.
 //!
 //! Of many connections each one is out of the cache when its next segment comes. Whoever knows
-//! beforehand whose segment is next can have its cache lines come while something else is done;
-//! see [`Endpoint::expect_packet`](crate::endpoint::Endpoint::expect_packet). Where the processor
-//! has no instruction for it (x86-64 and AArch64 do) nothing happens, and nothing else changes.
+//! beforehand whose segment is next can have its cache lines come while something else is done.
+//! Where the processor has no instruction for it (x86-64 and AArch64 do) nothing happens, and
+//! nothing else changes.
 
 use core::ops::Range;
 use prefetch_index::prefetch_index;

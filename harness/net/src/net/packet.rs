@@ -30,7 +30,8 @@ pub trait Packet: Clone {
     /// The host it is for.
     fn destination(&self) -> HostId;
 
-    /// Equal for the packets of a flow; chooses among equal paths.
+    /// Equal for the packets of a flow, and the same all the way, whatever is done to the packet;
+    /// chooses among equal paths.
     fn flow_hash(&self) -> u32;
 
     /// Whether a switch may mark it: ECT(0), ECT(1) or CE (RFC 3168 section 5).

@@ -2,8 +2,8 @@
 //!
 //! A packet keeps its slot from the NIC of the sender to the receiver; queues and links hold
 //! indices. What every hop needs is kept apart from the packet in 32 bytes, two to a cache
-//! line, so that a switch never touches the packet itself unless it marks it. Freed slots are
-//! reused last in, first out, so a steady flow stays in cache and allocates nothing.
+//! line, so that a switch never touches the packet itself unless it marks it or has several paths to
+//! choose from. Freed slots are reused last in, first out, so a steady flow stays in cache and allocates nothing.
 
 use super::time::SimTime;
 
@@ -16,7 +16,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 pub(crate) struct Hop {
     /// When its last bit leaves the port that holds it.
     pub(crate) depart: SimTime,
-    /// The packet behind it on the same port and link; of a free slot the one freed before.
+    /// The packet behind it on the same port and link.
     pub(crate) next: u32,
     /// Destination host.
     pub(crate) dst: u32,
@@ -36,9 +36,7 @@ pub(crate) struct Slab<P> {
     hops: Vec<Hop>,
     /// That of a free slot is what it held last.
     bodies: Vec<P>,
-    /// The slot freed last.
-    free: u32,
-    held: usize,
+    free: Vec<u32>,
     limit: usize,
 }
 
@@ -49,20 +47,19 @@ impl<P> Slab<P> {
         Self {
             hops: Vec::new(),
             bodies: Vec::new(),
-            free: NIL,
-            held: 0,
+            free: Vec::new(),
             limit,
         }
     }
 
     /// Packets held now.
     pub(crate) fn len(&self) -> usize {
-        self.held
+        self.hops.len() - self.free.len()
     }
 
     /// Whether an insertion would be refused.
     pub(crate) fn is_full(&self) -> bool {
-        self.free == NIL && self.hops.len() >= self.limit
+        self.free.is_empty() && self.hops.len() >= self.limit
     }
 
     /// Packets that it would still take in.
@@ -73,11 +70,8 @@ impl<P> Slab<P> {
     /// Takes a packet in; the caller has seen to it that there is room.
     #[inline(always)] // A call would copy the packet once more.
     pub(crate) fn insert(&mut self, hop: Hop, body: P) -> u32 {
-        self.held += 1;
-        let i = self.free;
-        if let Some(place) = self.hops.get_mut(i as usize) {
-            self.free = place.next;
-            *place = hop;
+        if let Some(i) = self.free.pop() {
+            self.hops[i as usize] = hop;
             self.bodies[i as usize] = body;
             return i;
         }
@@ -95,10 +89,8 @@ impl<P> Slab<P> {
     /// Frees slot `i`.
     #[inline]
     pub(crate) fn free(&mut self, i: u32) {
-        debug_assert_ne!(self.free, i, "freed twice");
-        self.hops[i as usize].next = self.free;
-        self.free = i;
-        self.held -= 1;
+        debug_assert_ne!(self.free.last(), Some(&i), "freed twice");
+        self.free.push(i);
     }
 
     #[inline]

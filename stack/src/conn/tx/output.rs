@@ -106,7 +106,8 @@ impl<T: TcpTypes> Connection<T> {
             _ if !(self.ack.is_due() || self.challenge_due) => return None,
             _ => {
                 self.begin_ack(out);
-                // Of what could leave besides, nothing did, and that it is acknowledged changes nothing.
+                // Of what could leave besides, nothing did, and that it is acknowledged changes
+                // nothing.
                 let made = match self.snd.validates_window() {
                     true => Emitted::MoreMayFollow,
                     false => Emitted::Last,

@@ -128,7 +128,7 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.stop(Timer::DelayedAck);
     }
 
-    /// The same out of line: more than one of it would push other code out of the cache.
+    /// The same out of line, for what is not a full segment or an ACK by itself.
     #[inline(never)]
     pub(super) fn complete(&mut self, out: &mut Output, with: With, now: Instant) {
         self.complete_here(out, with, now);
