@@ -175,8 +175,9 @@ impl Tracked {
             self.suspects[side.index()].push(*pending);
             return;
         }
-        self.settle(side, pending.start, pending.end, &pending.facts, out);
+        // They ended before.
         self.suspected(side, false, out);
+        self.settle(side, pending.start, pending.end, &pending.facts, out);
     }
 
     /// What was suspected to vanish in a black hole did so, or not.

@@ -26,12 +26,12 @@ pub const STORY: Story = Story {
             .with(&[("run.repetitions", "6")])
             .usually(&[("run.repetitions", "3")])
             .keeping_outcomes(),
-        // What DCTCP drops are bursts: a mean takes more runs, fewest with one rack.
+        // What DCTCP drops are bursts: a mean takes more runs, fewest with one rack. A minute is enough for those.
         Scene::new("one rack of DCTCP", "racks").with(&[
             ("cc", "dctcp"),
             ("workers", "h48..h63"),
             ("run.seed", "1001"),
-            ("run.repetitions", "4"),
+            ("run.repetitions", "2"),
         ]),
         Scene::new("two racks of DCTCP", "racks")
             .with(&[
@@ -40,7 +40,7 @@ pub const STORY: Story = Story {
                 ("run.seed", "6001"),
                 ("run.repetitions", "20"),
             ])
-            .usually(&[("run.repetitions", "4")]),
+            .in_full(),
         Scene::new("three racks of DCTCP", "racks")
             .with(&[
                 ("cc", "dctcp"),
@@ -48,7 +48,7 @@ pub const STORY: Story = Story {
                 ("run.seed", "4001"),
                 ("run.repetitions", "40"),
             ])
-            .usually(&[("run.repetitions", "4")]),
+            .in_full(),
         Scene::new("three racks of CUBIC", "racks")
             .with(&[
                 ("cc", "cubic"),
