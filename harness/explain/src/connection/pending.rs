@@ -175,9 +175,9 @@ impl Tracked {
             self.suspects[side.index()].push(*pending);
             return;
         }
-        // They ended before.
-        self.suspected(side, false, out);
+        // What it is may tell of the others.
         self.settle(side, pending.start, pending.end, &pending.facts, out);
+        self.suspected(side, false, out);
     }
 
     /// What was suspected to vanish in a black hole did so, or not.
