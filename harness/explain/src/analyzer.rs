@@ -1,18 +1,18 @@
 //! Packets in, findings out: all connections of a capture.
 
+mod index;
+
 use crate::busy::Queues;
 use crate::capture::Frame;
 use crate::connection::{Connection, Opened, Rules, Tracked};
 use crate::gap::Gap;
 use crate::half::Sighting;
 use crate::segment::{Content, Segment};
-use foldhash::fast::RandomState;
+use index::{Index, Key};
 use narrows::prefetch::prefetch;
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
-use std::collections::{HashMap, VecDeque};
-use std::hash::{Hash, Hasher};
-use std::net::{IpAddr, SocketAddr};
+use std::collections::VecDeque;
 
 /// What is a gap, and how much is kept at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,43 +92,6 @@ pub struct Seen {
 /// Of IPv4 and TCP, with time stamps.
 const HEADERS: u64 = 52;
 
-/// A connection by its ends, the lesser first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    addresses: [u128; 2],
-    ports: [u16; 2],
-    v6: bool,
-}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let [a, b] = self.addresses;
-        if self.v6 {
-            state.write_u128(a);
-            state.write_u128(b);
-        } else {
-            state.write_u64((a as u64) << 32 | b as u64);
-        }
-        state.write_u32(u32::from(self.ports[0]) << 16 | u32::from(self.ports[1]));
-    }
-}
-
-impl Key {
-    fn of(a: SocketAddr, b: SocketAddr) -> Self {
-        let v6 = a.is_ipv6();
-        let [a, b] = [a, b].map(|end| match end.ip() {
-            IpAddr::V4(v4) => (v4.to_bits().into(), end.port()),
-            IpAddr::V6(v6) => (v6.to_bits(), end.port()),
-        });
-        let (a, b) = if a <= b { (a, b) } else { (b, a) };
-        Self {
-            addresses: [a.0, b.0],
-            ports: [a.1, b.1],
-            v6,
-        }
-    }
-}
-
 /// A connection, by itself in its cache lines: their number is known when they are asked for.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -161,7 +124,7 @@ pub struct Analyzer {
     config: Config,
     rules: Rules,
     unseen: Vec<Unseen>,
-    index: HashMap<Key, usize, RandomState>,
+    index: Index,
     slots: Vec<Option<Box<Entry>>>,
     free: Vec<usize>,
     /// Connections by when they were last looked at: who is silent for the longest time is near the
@@ -187,7 +150,7 @@ impl Analyzer {
             },
             config,
             unseen: Vec::with_capacity(AHEAD),
-            index: HashMap::with_hasher(RandomState::default()),
+            index: Index::new(),
             slots: Vec::new(),
             free: Vec::new(),
             silent: VecDeque::new(),
@@ -231,7 +194,7 @@ impl Analyzer {
             Some(Content::TooBig { src, dst }) => {
                 self.seen.other += 1;
                 self.catch_up();
-                let slot = self.index.get(&Key::of(src, dst)).copied();
+                let slot = self.find(&Key::of(src, dst));
                 if let Some(entry) = slot.and_then(|slot| self.slots.get_mut(slot)?.as_mut()) {
                     let side = entry.1.side_of(src);
                     entry.1.too_big(side);
@@ -249,11 +212,16 @@ impl Analyzer {
         let mut places: [Option<(Key, Option<usize>)>; AHEAD] = [None; AHEAD];
         for (place, Unseen { segment, .. }) in places.iter_mut().zip(&unseen) {
             let key = Key::of(segment.src, segment.dst);
-            *place = Some((key, self.index.get(&key).copied()));
+            *place = Some((key, self.index.guess(&key)));
         }
         for (_, slot) in places.iter().flatten() {
             if let Some(Some(entry)) = slot.and_then(|slot| self.slots.get(slot)) {
                 prefetch(&**entry);
+            }
+        }
+        for (_, slot) in places.iter().flatten() {
+            if let Some(Some(entry)) = slot.and_then(|slot| self.slots.get(slot)) {
+                entry.1.ask_for_flight();
             }
         }
         for ((key, slot), unseen) in places.into_iter().flatten().zip(&unseen) {
@@ -283,10 +251,8 @@ impl Analyzer {
         } = unseen;
         self.retire(now.at);
         // Since then it may have ended, or begun.
-        let is_its = |slot: &usize| matches!(self.slots.get(*slot), Some(Some(e)) if e.0 == key);
-        let known = hint
-            .filter(is_its)
-            .or_else(|| self.index.get(&key).copied());
+        let known = hint.filter(|&slot| self.is_in(slot, &key));
+        let known = known.or_else(|| self.find(&key));
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let slot = match known {
             Some(slot) if opens && self.is_over(slot, segment) => {
@@ -315,6 +281,14 @@ impl Analyzer {
         if !closed && tracked.is_closed() {
             self.closing.push_back((slot, tracked.id, now.at + LINGER));
         }
+    }
+
+    fn is_in(&self, slot: usize, key: &Key) -> bool {
+        matches!(self.slots.get(slot), Some(Some(entry)) if entry.0 == *key)
+    }
+
+    fn find(&self, key: &Key) -> Option<usize> {
+        self.index.find(key, |slot| self.is_in(slot, key))
     }
 
     fn is_over(&self, slot: usize, segment: &Segment) -> bool {
@@ -371,7 +345,9 @@ impl Analyzer {
                 self.slots.len() - 1
             }
         };
-        self.index.insert(key, slot);
+        let slots = &self.slots;
+        let key_of = |slot: usize| slots.get(slot)?.as_deref().map(|entry| entry.0);
+        self.index.insert(&key, slot, key_of);
         self.silent.push_back((slot, id));
         slot
     }
@@ -432,7 +408,7 @@ impl Analyzer {
             return;
         };
         let Entry(key, tracked) = *entry;
-        self.index.remove(&key);
+        self.index.remove(&key, slot);
         self.free.push(slot);
         let connection = tracked.finish(dropped, &mut self.gaps);
         self.connections.push_back(Box::new(connection));

@@ -75,6 +75,12 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
+    /// Asks for the memory of what is under way.
+    #[inline]
+    pub(crate) fn ask_for_flight(&self) {
+        self.half.iter().for_each(Half::ask_for_flight);
+    }
+
     pub(crate) fn new(
         id: u64,
         client: SocketAddr,

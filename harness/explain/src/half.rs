@@ -12,6 +12,7 @@ pub(crate) use meaning::{Acked, Data, Retransmitted};
 
 use crate::gap::Vantage;
 use crate::rounds::{Histogram, Round, RoundMeter};
+use narrows::prefetch::prefetch;
 use narrows::wire::{SackBlock, Seq, Timestamps};
 use narrows::{Duration, Instant};
 use std::collections::VecDeque;
@@ -264,6 +265,15 @@ impl Half {
         *packets = packets.saturating_add(with.into());
     }
 
+    /// Asks for the memory of the flight: of what an acknowledgement takes off, and where more comes.
+    #[inline]
+    pub(crate) fn ask_for_flight(&self) {
+        [self.sent.front(), self.sent.back()]
+            .into_iter()
+            .flatten()
+            .for_each(prefetch);
+    }
+
     /// Whether what passed here tells that something of the flight is lost.
     pub(crate) const fn hears_of_loss(&self) -> bool {
         self.sacked > 0 || self.dup_acks > 0
@@ -469,7 +479,9 @@ impl Half {
         let troubled = self.hears_of_loss();
         self.echo = Some(stamps::Echo::of(self.echo, seen, (stamps, ack), troubled));
         // Of two that are stamped alike nobody knows which one is echoed.
-        peer.echo = peer.echo.filter(|echo| echo.heard != stamps.val);
+        if peer.echo.is_some_and(|echo| echo.heard == stamps.val) {
+            peer.echo = None;
+        }
         if let Some(going) = self.going.filter(|going| going.is_echoed(stamps)) {
             self.going = None;
             // Who has more to send sends, and data is acknowledged at once by who does not put that off.
