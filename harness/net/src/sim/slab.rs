@@ -2,8 +2,9 @@
 //!
 //! A packet keeps its slot from the NIC of the sender to the receiver; queues and links hold
 //! indices. What every hop needs is kept apart from the packet in 32 bytes, two to a cache
-//! line, so that a switch never touches the packet itself unless it marks it or has several paths to
-//! choose from. Freed slots are reused last in, first out, so a steady flow stays in cache and allocates nothing.
+//! line, so that a switch never touches the packet itself unless it marks it or has several paths
+//! to choose from. Freed slots are reused last in, first out, so a steady flow stays in cache and
+//! allocates nothing.
 
 use super::time::SimTime;
 
@@ -16,7 +17,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 pub(crate) struct Hop {
     /// When its last bit leaves the port that holds it.
     pub(crate) depart: SimTime,
-    /// The packet behind it on the same port and link.
+    /// The packet behind it on the same port and link; of a free slot the one freed before.
     pub(crate) next: u32,
     /// Destination host.
     pub(crate) dst: u32,
@@ -36,7 +37,9 @@ pub(crate) struct Slab<P> {
     hops: Vec<Hop>,
     /// That of a free slot is what it held last.
     bodies: Vec<P>,
-    free: Vec<u32>,
+    /// The slot freed last.
+    free: u32,
+    held: usize,
     limit: usize,
 }
 
@@ -47,19 +50,20 @@ impl<P> Slab<P> {
         Self {
             hops: Vec::new(),
             bodies: Vec::new(),
-            free: Vec::new(),
+            free: NIL,
+            held: 0,
             limit,
         }
     }
 
     /// Packets held now.
     pub(crate) fn len(&self) -> usize {
-        self.hops.len() - self.free.len()
+        self.held
     }
 
     /// Whether an insertion would be refused.
     pub(crate) fn is_full(&self) -> bool {
-        self.free.is_empty() && self.hops.len() >= self.limit
+        self.free == NIL && self.hops.len() >= self.limit
     }
 
     /// Packets that it would still take in.
@@ -70,8 +74,11 @@ impl<P> Slab<P> {
     /// Takes a packet in; the caller has seen to it that there is room.
     #[inline(always)] // A call would copy the packet once more.
     pub(crate) fn insert(&mut self, hop: Hop, body: P) -> u32 {
-        if let Some(i) = self.free.pop() {
-            self.hops[i as usize] = hop;
+        self.held += 1;
+        let i = self.free;
+        if let Some(place) = self.hops.get_mut(i as usize) {
+            self.free = place.next;
+            *place = hop;
             self.bodies[i as usize] = body;
             return i;
         }
@@ -89,8 +96,10 @@ impl<P> Slab<P> {
     /// Frees slot `i`.
     #[inline]
     pub(crate) fn free(&mut self, i: u32) {
-        debug_assert_ne!(self.free.last(), Some(&i), "freed twice");
-        self.free.push(i);
+        debug_assert_ne!(self.free, i, "freed twice");
+        self.hops[i as usize].next = self.free;
+        self.free = i;
+        self.held -= 1;
     }
 
     #[inline]
