@@ -22,7 +22,6 @@ use links::step;
 use narrows_congestion::{ByteCount, Instant};
 use std::collections::{VecDeque, vec_deque};
 
-mod ahead;
 mod judge;
 mod links;
 /// Gives back what `records` are not in use, if there are many.
@@ -660,6 +659,18 @@ impl Scoreboard {
         }
         self.holes.high_sacked = 0;
         self.rebuild();
+    }
+
+    /// Reads a word of each cache line that an ACK of new data touches, as
+    /// [`Sender::bring_in`](crate::recovery::Sender::bring_in).
+    #[inline]
+    pub(in crate::recovery) fn bring_in(&self) -> u64 {
+        let of = |record: Option<&SentSegment>| record.map_or(0, |r| r.start);
+        self.una
+            ^ self.holes.reno_bytes
+            ^ u64::from(self.base)
+            ^ of(self.records.front())
+            ^ of(self.records.back())
     }
 
     /// The lowest record that is lost and not sent again since.
