@@ -949,8 +949,8 @@ mod tests {
         }
     }
 
-    /// Linux adds two ticks to a probe's time where more than one packet is out; where it is one, a delay that is
-    /// a hundred times as long.
+    /// Linux adds two ticks to a probe's time where more than one packet is out. Of a peer that puts no
+    /// acknowledgement off.
     #[test]
     fn rfc8985_7_2_a_probe_of_a_single_packet_has_no_ticks_beside_two_round_trips() {
         for (packets, us, cause) in [

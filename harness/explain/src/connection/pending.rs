@@ -233,7 +233,12 @@ impl Tracked {
         // those after it came twice (RFC 7323 section 5.3).
         let echo = segment.options.timestamps.map(|stamps| stamps.ecr);
         let echo = echo.filter(|_| acked.opened && acked.bytes > 0);
-        let accepted = |stamp: Option<u32>| matches!((echo, stamp), (Some(echo), Some(stamp)) if stamp.wrapping_sub(echo) as i32 >= 0);
+        let accepted = |stamp: Option<u32>| {
+            let late = echo
+                .zip(stamp)
+                .map(|(echo, stamp)| stamp.wrapping_sub(echo) as i32);
+            late.is_some_and(|late| late >= 0)
+        };
         for pending in std::mem::take(&mut self.suspects[k]) {
             let Wait::Answer { stamp, .. } = pending.wait else {
                 self.suspects[k].push(pending);

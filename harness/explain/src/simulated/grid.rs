@@ -37,7 +37,9 @@ fn star(
 /// been.
 const FRESH: &[u64] = &[416, 417, 418];
 /// Those that had.
-const SPENT: &[u64] = &[401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412];
+const SPENT: &[u64] = &[
+    401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415,
+];
 
 /// Which values the cases take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,14 +26,14 @@ pub const STORY: Story = Story {
             .with(&[("run.repetitions", "6")])
             .usually(&[("run.repetitions", "3")])
             .keeping_outcomes(),
-        // What DCTCP drops are bursts: a mean takes more runs, fewest with one rack. A minute is enough for those.
-        Scene::new("one rack of DCTCP", "racks").with(&[
+        // What DCTCP drops are bursts: a mean takes more runs, and those of one rack fit into a minute.
+        Scene::new(ONE_DCTCP, "racks").with(&[
             ("cc", "dctcp"),
             ("workers", "h48..h63"),
             ("run.seed", "1001"),
             ("run.repetitions", "2"),
         ]),
-        Scene::new("two racks of DCTCP", "racks")
+        Scene::new(TWO_DCTCP, "racks")
             .with(&[
                 ("cc", "dctcp"),
                 ("workers", "h48..h79"),
@@ -41,7 +41,7 @@ pub const STORY: Story = Story {
                 ("run.repetitions", "20"),
             ])
             .in_full(),
-        Scene::new("three racks of DCTCP", "racks")
+        Scene::new(THREE_DCTCP, "racks")
             .with(&[
                 ("cc", "dctcp"),
                 ("workers", "h48..h95"),
@@ -49,7 +49,7 @@ pub const STORY: Story = Story {
                 ("run.repetitions", "40"),
             ])
             .in_full(),
-        Scene::new("three racks of CUBIC", "racks")
+        Scene::new(THREE_CUBIC, "racks")
             .with(&[
                 ("cc", "cubic"),
                 ("workers", "h48..h95"),
@@ -125,6 +125,12 @@ pub const STORY: Story = Story {
     #[cfg(not(target_os = "linux"))]
     live: Live::Cannot("it takes Linux's network namespaces"),
 };
+
+/// Scenes that have more runs of some points, each with seeds of its own.
+const ONE_DCTCP: &str = "one rack of DCTCP";
+const TWO_DCTCP: &str = "two racks of DCTCP";
+const THREE_DCTCP: &str = "three racks of DCTCP";
+const THREE_CUBIC: &str = "three racks of CUBIC";
 
 /// One, two and three racks of workers.
 const WORKERS: [&str; 3] = ["h48..h63", "h48..h79", "h48..h95"];
@@ -270,10 +276,10 @@ fn fabric_drops_by_run(played: &Played, racks: usize, cc: &str) -> Answer<Vec<f6
     let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
     let mut runs = played.scene("racks")?.matching(&at, FABRIC, "")?;
     let more = match (racks, cc) {
-        (1, "dctcp") => "one rack of DCTCP",
-        (2, "dctcp") => "two racks of DCTCP",
-        (3, "dctcp") => "three racks of DCTCP",
-        (3, _) => "three racks of CUBIC",
+        (1, "dctcp") => ONE_DCTCP,
+        (2, "dctcp") => TWO_DCTCP,
+        (3, "dctcp") => THREE_DCTCP,
+        (3, _) => THREE_CUBIC,
         _ => return Ok(runs),
     };
     match played.scene(more) {

@@ -32,12 +32,11 @@ pub(super) const ONE_RACK: &str = "steady windows cannot give both of the text's
     (see D19)";
 
 /// D22.
-pub(super) const BURSTS: &str = "with more than one rack DCTCP's drops are bursts of some tens of packets at a fabric switch's port, in \
-    some of the runs. In one run 73 are dropped within 17 us, 60 of them of chunks: in the 60 us before, \
+pub(super) const BURSTS: &str = "with more than one rack DCTCP's drops are bursts of some tens of \
+    packets at a fabric switch's port, in some of the runs. In one run 73 are dropped within 17 us, 60 of them of chunks: in the 60 us before, \
     packets of 33 connections of 26 hosts were marked there, 15 of them chunks and 18 writes, which leave as \
     a whole (`narrows run racks -r 1 --seed 4001 --set workers=h48..h95 --set cc=dctcp --trace \
-    trace.jsonl`). So few runs do \
-    not tell their mean within a factor of three. More do: with three racks 40 of DCTCP give .65 ± .24 Mbit \
+    trace.jsonl`). So few runs do not tell their mean within a factor of three. More do: with three racks 40 of DCTCP give .65 ± .24 Mbit \
     and 6 of CUBIC 146 ± 20, 225 times, with 95 % from 142 to 402 (`narrows run racks -r 40 --seed 4001 \
     --set workers=h48..h95 --set cc=dctcp`, and `-r 6 --set cc=cubic`); through 370 kB it is .16 ± .09 (40 \
     runs: `narrows run racks -r 40 --seed 3001 --set workers=h48..h95 --set cc=dctcp --set \
