@@ -58,9 +58,9 @@ pub(crate) enum Emitted {
     Last,
 }
 
-/// What [`Connection::full`] finds.
+/// What [`Connection::plain_data`] finds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Full {
+enum Plain {
     /// No data leaves.
     Nothing,
     /// More than the windows has a say: [`Connection::rare_data`] knows.
@@ -92,17 +92,17 @@ impl<T: TcpTypes> Connection<T> {
         {
             return self.rare_output(now, out);
         }
-        let full = match self.rests() {
-            true => Full::Nothing,
-            false => self.full(now, out),
+        let plain = match self.rests() {
+            true => Plain::Nothing,
+            false => self.plain_data(now, out),
         };
-        if full == Full::Ask
+        if plain == Plain::Ask
             && let Some(made) = self.rare_data(now, out)
         {
             return Some(made);
         }
-        let (with, made) = match full {
-            Full::Begun(made) => (With::Data, made),
+        let (with, made) = match plain {
+            Plain::Begun(made) => (With::Data, made),
             _ if !(self.ack.is_due() || self.challenge_due) => return None,
             _ => {
                 self.begin_ack(out);
@@ -229,10 +229,10 @@ impl<T: TcpTypes> Connection<T> {
     /// The next segment with data or FIN.
     #[inline(never)]
     fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
-        match self.full(now, out) {
-            Full::Nothing => None,
-            Full::Ask => self.rare_data(now, out),
-            Full::Begun(made) => {
+        match self.plain_data(now, out) {
+            Plain::Nothing => None,
+            Plain::Ask => self.rare_data(now, out),
+            Plain::Begun(made) => {
                 self.complete(out, With::Data, now);
                 Some(made)
             }
@@ -247,43 +247,49 @@ impl<T: TcpTypes> Connection<T> {
             && self.snd.scoreboard().pipe() + next <= self.snd.congestion().cwnd()
     }
 
-    /// The next segment with data where nothing but the windows says what leaves, and it is full.
+    /// The next segment with data where nothing is amiss, and nothing but the windows and what there
+    /// is to send says what leaves.
     #[inline(always)]
-    fn full(&mut self, now: Instant, out: &mut Output) -> Full {
+    fn plain_data(&mut self, now: Instant, out: &mut Output) -> Plain {
         if self.fin != Fin::Open
             || self.probe_window
-            || self.snd.is_idle()
             || self.path_mtu.told.search.is_some()
             || !self.snd.is_plain(now)
         {
-            return Full::Ask;
+            return Plain::Ask;
         }
-        let mss = self.snd.mss();
+        let mss = self.snd.mss().get();
         let (queued, usable) = self.unsent_and_usable();
-        if queued == 0 || usable == 0 {
-            return Full::Nothing;
+        let len = queued.min(usable).min(mss);
+        let idle = self.snd.is_idle();
+        if len == 0 && (queued == 0 || !idle) {
+            return Plain::Nothing;
         }
-        if queued.min(usable) < mss.get() {
-            return Full::Ask;
+        // A closed window is the persist timer's.
+        if len == 0 || (len < mss && !self.is_worth_a_segment(len, len == queued, false)) {
+            return Plain::Ask;
+        }
+        if idle {
+            self.after_idle(now);
         }
         let room = self.snd.plain_allowance();
-        if room < mss {
+        if room.get() < len {
             self.snd.on_cwnd_limited();
-            return Full::Nothing;
+            return Plain::Nothing;
         }
-        self.full_segment(now, out);
-        let (queued, usable) = (queued - mss.get(), usable - mss.get());
+        self.plain_segment(len, now, out);
+        let (queued, usable) = (queued - len, usable - len);
         if queued == 0 || usable == 0 {
-            return Full::Begun(Emitted::Last);
+            return Plain::Begun(Emitted::Last);
         }
-        if queued.min(usable) >= mss.get()
+        if queued.min(usable) >= mss
             && self.snd.scoreboard().len() < self.snd.record_limit()
-            && self.snd.plain_allowance_after_one(room) < mss
+            && self.snd.plain_allowance_after_one(room).get() < mss
         {
             self.fills_window = true;
-            return Full::Begun(Emitted::Last);
+            return Plain::Begun(Emitted::Last);
         }
-        Full::Begun(Emitted::MoreMayFollow)
+        Plain::Begun(Emitted::MoreMayFollow)
     }
 
     /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
@@ -379,11 +385,29 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         }
-        let held = self.hold.by_user();
-        let facts = Facts {
+        if self.is_worth_a_segment(len, drains, fin) {
+            return Some((len, fin));
+        }
+        if self.snd.is_idle() {
+            let least = if self.hold.by_user() && drains {
+                LONGEST_HOLD
+            } else {
+                Duration::ZERO
+            };
+            self.arm_persist(least, now);
+        }
+        None
+    }
+
+    /// Whether `len` bytes of what is queued, all of it if that `drains`, and with it the FIN may
+    /// leave as a segment.
+    #[inline]
+    fn is_worth_a_segment(&self, len: u64, drains: bool, fin: bool) -> bool {
+        let (nxt, held) = (self.snd.nxt(), self.hold.by_user());
+        may_leave(Facts {
             len,
             drains,
-            mss,
+            mss: self.snd.mss().get(),
             max_wnd: self.window.max_wnd(),
             idle: self.snd.is_idle(),
             nagle: self.hold.nagle,
@@ -392,19 +416,7 @@ impl<T: TcpTypes> Connection<T> {
                 || self.rare.snd_up.get().is_some_and(|up| nxt < up)
                 || (held && self.rare.pushed_to.get().is_some_and(|to| nxt + len <= to)),
             overridden: self.probe_window,
-        };
-        if may_leave(facts) {
-            return Some((len, fin));
-        }
-        if self.snd.is_idle() {
-            let least = if held && drains {
-                LONGEST_HOLD
-            } else {
-                Duration::ZERO
-            };
-            self.arm_persist(least, now);
-        }
-        None
+        })
     }
 
     /// Data waits for the peer's window, or for the user, and nothing outstanding will ask for it
@@ -496,10 +508,12 @@ impl<T: TcpTypes> Connection<T> {
         if last == Instant::ZERO {
             return;
         }
-        let idle = now.since(last);
+        let (idle, rto) = (now.since(last), self.snd.current_rto());
+        if idle < rto && !self.snd.validates_window() {
+            return;
+        }
         let cwnd = self.snd.congestion().cwnd();
         let restart = self.initial_window(self.snd.mss()).min(cwnd);
-        let rto = self.snd.current_rto();
         let rule = self.config.idle_restart;
         let offered = ByteCount::new(self.window.max_wnd());
         let restart = rule.window(cwnd, offered, restart, idle, rto);

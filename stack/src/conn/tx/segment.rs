@@ -22,13 +22,13 @@ pub(super) enum With {
 }
 
 impl<T: TcpTypes> Connection<T> {
-    /// A full segment of new data, beside others that are outstanding and within the peer's window,
-    /// to be [completed](Self::complete_here).
+    /// A segment of `len` bytes of new data, within the peer's window, to be
+    /// [completed](Self::complete_here).
     #[inline(always)]
-    pub(super) fn full_segment(&mut self, now: Instant, out: &mut Output) {
+    pub(super) fn plain_segment(&mut self, len: u64, now: Instant, out: &mut Output) {
         self.timers.stop(Timer::Persist);
         let start = self.snd.nxt();
-        let end = start + self.snd.mss().get();
+        let end = start + len;
         let mut flags = Flags::ACK;
         if end == self.send_buf.end() + 1 && self.hold.pushes() {
             flags |= Flags::PSH;
