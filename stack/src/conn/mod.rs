@@ -68,7 +68,7 @@ use user::{EventSet, Kind as EventKind, Lack};
 pub(crate) use fast_open::Early;
 pub(crate) use handshake::default_mss;
 pub(crate) use timestamps::echo_only;
-pub(crate) use tx::{Emitted, Output};
+pub(crate) use tx::{Emitted, Output, Packet};
 pub use types::{Boxed, TcpTypes};
 pub use user::{Event, SendError};
 

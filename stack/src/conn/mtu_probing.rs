@@ -8,7 +8,7 @@
 //! The effective path MTU (`eff_pmtu`) is also what is known to pass (`search_low`): a
 //! connection never sends more but to probe. So the state of the search is its upper end.
 
-use super::{Connection, TcpTypes};
+use super::{Connection, Output, TcpTypes};
 use crate::buffer::SendBuffer;
 use crate::recovery::{AbsSeq, ProbeFate};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
@@ -372,9 +372,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Payload of the segments into which a device cuts a packet with `len` bytes from the stream
     /// offset `start` on: a probe is not cut.
-    pub(crate) fn cut_at(&self, start: u64, len: u64) -> ByteCount {
-        let mss = self.snd.mss();
-        if len > mss.get() && self.snd.is_mtu_probe(start + 1) {
+    #[inline]
+    pub(crate) fn cut_at(&self, out: &Output) -> ByteCount {
+        let (mss, len) = (self.snd.mss(), out.payload_len());
+        if len > mss.get() && self.snd.is_mtu_probe(out.payload_start() + 1) {
             return ByteCount::new(len);
         }
         mss

@@ -76,15 +76,11 @@ impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
                 (self.last_found.look_up(demux, &tuple), tcp.seq, tcp.flags)
             }
         };
-        if let Some(conn) = self.connection_in(slot) {
+        if let Some(conn) = slot.and_then(|slot| self.connection_in(slot)) {
             conn.offer_buffer(seq, flags, buffer);
         }
         self.handle_headers(now, headers, payload);
-        self.connection_in(slot)
+        slot.and_then(|slot| self.connection_in(slot))
             .is_some_and(Connection::withdraw_buffer)
-    }
-
-    fn connection_in(&mut self, slot: Option<u32>) -> Option<&mut Connection<T>> {
-        self.slots.get_mut(slot? as usize)?.conn.as_mut()
     }
 }

@@ -3,17 +3,17 @@
 use super::Endpoint;
 use super::chunks::{LAST, NOT_QUEUED};
 use crate::buffer::SendBuffer;
-use crate::conn::{Connection, Emitted, Output, TcpTypes};
+use crate::conn::{Connection, Emitted, Output, Packet, TcpTypes};
 use crate::sparse::Sparse;
-use crate::wire::{Headers, IpHeader, PlainSegment, TcpHeader};
+use crate::wire::{Headers, IpHeader, TcpHeader};
 use narrows_congestion::{ByteCount, Instant};
 use std::net::IpAddr;
 
 /// Whose the [`Output`] is that leaves next.
 #[derive(Clone, Copy)]
 pub(crate) enum NextOutput {
-    /// Nobody's: an answer to a packet that belongs to no connection.
-    Stray(IpHeader),
+    /// Nobody's: the oldest answer to packets that belong to no connection.
+    Stray,
     /// The connection's in this slot.
     Conn(u32),
 }
@@ -28,7 +28,8 @@ impl<T: TcpTypes> Endpoint<T> {
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
         let mut out = Output::default();
         let next = self.next_output(now, 0, &mut out)?;
-        self.packet(next, out)
+        let (ip, tcp, payload, _) = self.packet(next, out)?;
+        Some((ip, tcp, payload))
     }
 
     /// As [`poll_transmit`](Self::poll_transmit), for a device that makes segments itself: a
@@ -47,48 +48,26 @@ impl<T: TcpTypes> Endpoint<T> {
     )> {
         let mut out = Output::default();
         let next = self.next_output(now, max, &mut out)?;
-        let size = self.size_of(next, &out);
-        let (ip, tcp, payload) = self.packet(next, out)?;
-        Some((ip, tcp, payload, size))
+        self.packet(next, out)
     }
 
     /// What [`next_output`](Self::next_output) made, as a packet.
-    #[allow(clippy::type_complexity)] // As above.
     #[inline]
     pub(crate) fn packet(
         &mut self,
         next: NextOutput,
-        mut out: Output,
-    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
+        out: Output,
+    ) -> Option<Packet<<T::Send as SendBuffer>::View<'_>>> {
         match next {
-            NextOutput::Stray(ip) => Some((ip, out.header(), self.cold.empty.view(0..0))),
-            NextOutput::Conn(slot) => Some(self.slots[slot as usize].conn.as_mut()?.packet(out)),
+            NextOutput::Stray => self.next_stray(),
+            NextOutput::Conn(slot) => Some(self.connection_in(slot)?.packet(out)),
         }
     }
 
-    /// The headers of what [`next_output`](Self::next_output) made, if nothing of them is rare.
+    /// The connection in `slot`.
     #[inline]
-    pub(crate) fn plain_of(&self, next: NextOutput, out: &Output) -> Option<PlainSegment> {
-        match next {
-            NextOutput::Stray(_) => None,
-            NextOutput::Conn(slot) => self.slots.get(slot as usize)?.conn.as_ref()?.plain(out),
-        }
-    }
-
-    /// Its payload, where its headers are plain: it leaves.
-    #[inline]
-    pub(crate) fn payload_of(
-        &mut self,
-        next: NextOutput,
-        out: &Output,
-    ) -> Option<<T::Send as SendBuffer>::View<'_>> {
-        match next {
-            NextOutput::Stray(_) => None,
-            NextOutput::Conn(slot) => {
-                let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
-                Some(conn.payload(out))
-            }
-        }
+    pub(crate) fn connection_in(&mut self, slot: u32) -> Option<&mut Connection<T>> {
+        self.slots.get_mut(slot as usize)?.conn.as_mut()
     }
 
     /// As [`poll_transmit`](Self::poll_transmit): what `make` makes of the packet.
@@ -98,10 +77,9 @@ impl<T: TcpTypes> Endpoint<T> {
         now: Instant,
         make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> Option<R> {
-        if self.has_strays
-            && let Some((ip, tcp)) = self.next_stray()
-        {
-            return Some(make(Headers::Any(&ip, &tcp), self.cold.empty.view(0..0)));
+        if self.has_strays {
+            let (ip, tcp, payload, _) = self.next_stray()?;
+            return Some(make(Headers::Any(&ip, &tcp), payload));
         }
         let mut out = Output::default();
         let next = |conn: &mut Connection<T>, out: &mut Output| conn.output_here(now, out);
@@ -117,11 +95,8 @@ impl<T: TcpTypes> Endpoint<T> {
         max: u64,
         out: &mut Output,
     ) -> Option<NextOutput> {
-        if self.has_strays
-            && let Some((ip, tcp)) = self.next_stray()
-        {
-            out.set_header(tcp);
-            return Some(NextOutput::Stray(ip));
+        if self.has_strays {
+            return Some(NextOutput::Stray);
         }
         let next = |conn: &mut Connection<T>, out: &mut Output| match max {
             0 => conn.output(now, out),
@@ -131,10 +106,10 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     #[cold]
-    fn next_stray(&mut self) -> Option<(IpHeader, TcpHeader)> {
-        let stray = self.cold.stray.pop_front();
-        self.has_strays = stray.is_some();
-        stray
+    pub(crate) fn next_stray(&mut self) -> Option<Packet<<T::Send as SendBuffer>::View<'_>>> {
+        let (ip, tcp) = self.cold.stray.pop_front()?;
+        self.has_strays = !self.cold.stray.is_empty();
+        Some((ip, tcp, self.cold.empty.view(0..0), ByteCount::MAX))
     }
 
     /// The next packet of a connection, which `next` asks it for: `made` is told of it, with the
@@ -212,23 +187,10 @@ impl<T: TcpTypes> Endpoint<T> {
         self.first_dirty == LAST && !self.has_strays
     }
 
-    /// Payload of the segments into which a device cuts `next`.
-    pub(crate) fn size_of(&self, next: NextOutput, out: &Output) -> ByteCount {
-        match next {
-            NextOutput::Stray(_) => ByteCount::MAX,
-            NextOutput::Conn(slot) => {
-                match self.slots.get(slot as usize).and_then(|s| s.conn.as_ref()) {
-                    Some(conn) => conn.cut_at(out.payload_start(), out.payload_len()),
-                    None => ByteCount::MAX,
-                }
-            }
-        }
-    }
-
     /// Where `next` goes.
     pub(crate) fn destination_of(&self, next: NextOutput) -> Option<IpAddr> {
         match next {
-            NextOutput::Stray(ip) => Some(ip.dst),
+            NextOutput::Stray => Some(self.cold.stray.front()?.0.dst),
             NextOutput::Conn(slot) => {
                 let conn = self.slots.get(slot as usize)?.conn.as_ref()?;
                 Some(conn.remote().ip())
@@ -240,7 +202,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// [`handle_packet`](Self::handle_packet) is owed at once because it came out of order.
     pub(crate) fn disorder_ack(&mut self, now: Instant, out: &mut Output) -> Option<NextOutput> {
         let slot = std::mem::replace(&mut self.last_input, Sparse::NONE).get()?;
-        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
+        let conn = self.connection_in(slot)?;
         if !conn.owes_disorder_ack() {
             return None;
         }

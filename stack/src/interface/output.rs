@@ -3,7 +3,7 @@
 use super::{ByteTcp, Interface, InterfaceConfig, Last, MAX_HEAD, OwnFrame, Refusal};
 use super::{Capabilities, Medium, Offload, PartialChecksum, Segmentation, TxFrame};
 use crate::buffer::BytesView;
-use crate::conn::Output;
+use crate::conn::{Output, Packet};
 use crate::endpoint::NextOutput;
 use crate::neighbor::{Resolution, Solicitation};
 use crate::siphash::SipKey;
@@ -205,18 +205,23 @@ impl<T: ByteTcp> Interface<T> {
                 }
             }
         };
-        let size = self.endpoint.size_of(next, &out);
         let (link, buf) = (&self.link, &mut self.head);
-        let (head, body, last) = match self.endpoint.plain_of(next, &out) {
-            Some(segment) => {
-                let body = self.endpoint.payload_of(next, &out)?;
-                let head = link.head(mac, Headers::Plain(&segment), &body, size, buf);
-                (head, body, Last::Plain(segment, body.len()))
-            }
-            None => {
-                let (ip, tcp, body) = self.endpoint.packet(next, out)?;
-                let head = link.head(mac, Headers::Any(&ip, &tcp), &body, size, buf);
-                (head, body, Last::Segment(ip, tcp, body.len()))
+        let mut any = |(ip, tcp, body, size): Packet<_>| {
+            let head = link.head(mac, Headers::Any(&ip, &tcp), &body, size, buf);
+            (head, body, Last::Segment(ip, tcp, body.len()))
+        };
+        let (head, body, last) = match next {
+            NextOutput::Stray => any(self.endpoint.next_stray()?),
+            NextOutput::Conn(slot) => {
+                let conn = self.endpoint.connection_in(slot)?;
+                match conn.plain(&out) {
+                    None => any(conn.packet(out)),
+                    Some(segment) => {
+                        let (size, body) = (conn.cut_at(&out), conn.payload(&out));
+                        let head = link.head(mac, Headers::Plain(&segment), &body, size, buf);
+                        (head, body, Last::Plain(segment, body.len()))
+                    }
+                }
             }
         };
         let Ok((len, offload)) = head else {
@@ -296,8 +301,7 @@ impl<T: ByteTcp> Interface<T> {
     /// A packet as a frame of our own.
     fn detach(&mut self, next: NextOutput, out: Output, mac: MacAddr) -> Option<OwnFrame> {
         let mut bytes = self.buffer();
-        let size = self.endpoint.size_of(next, &out);
-        let (ip, tcp, body) = self.endpoint.packet(next, out)?;
+        let (ip, tcp, body, size) = self.endpoint.packet(next, out)?;
         let mut head = [0; MAX_HEAD];
         let (len, offload) = self
             .link

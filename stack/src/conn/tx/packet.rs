@@ -4,7 +4,10 @@ use super::Output;
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
 use crate::wire::{Headers, IpHeader, PlainSegment, TcpHeader};
-use narrows_congestion::Instant;
+use narrows_congestion::{ByteCount, Instant};
+
+/// Header, header, payload, and how much of that each segment has into which a device cuts it.
+pub(crate) type Packet<V> = (IpHeader, TcpHeader, V, ByteCount);
 
 impl<T: TcpTypes> Connection<T> {
     /// The next packet to send, if any. Control packets have an empty payload.
@@ -15,7 +18,8 @@ impl<T: TcpTypes> Connection<T> {
     ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
         let mut out = Output::default();
         self.output(now, &mut out)?;
-        Some(self.packet(out))
+        let (ip, tcp, payload, _) = self.packet(out);
+        Some((ip, tcp, payload))
     }
 
     /// As [`poll_transmit`](Self::poll_transmit): what `make` makes of the packet.
@@ -48,17 +52,9 @@ impl<T: TcpTypes> Connection<T> {
 
     /// What [`output`](Self::output) made, as a packet.
     #[inline]
-    pub(crate) fn packet(
-        &mut self,
-        mut out: Output,
-    ) -> (IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>) {
-        let payload = out.payload.clone();
-        self.traffic.segments_out += 1;
-        (
-            self.packet_header(&out),
-            out.header(),
-            self.send_buf.view(payload),
-        )
+    pub(crate) fn packet(&mut self, mut out: Output) -> Packet<<T::Send as SendBuffer>::View<'_>> {
+        let (ip, size) = (self.packet_header(&out), self.cut_at(&out));
+        (ip, out.header(), self.payload(&out), size)
     }
 
     /// The header of its packet.
