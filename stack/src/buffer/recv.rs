@@ -127,6 +127,9 @@ impl RecvRing {
     /// data in order (RCV.NXT as a stream offset): all of them, unless some lie in a device's buffer.
     /// Then what follows can be seen once these are let go of, or with [`slices`](Self::slices).
     pub fn peek(&self, available_end: u64) -> BytesView<'_> {
+        if self.shared.is_none() {
+            return self.in_ring(available_end);
+        }
         let mut slices = self.slices(available_end);
         let mut next = || slices.next().unwrap_or_default();
         BytesView::new(next(), next())
@@ -135,10 +138,8 @@ impl RecvRing {
     /// The bytes from [`start`](RecvBuffer::start) to `available_end`, as in [`peek`](Self::peek),
     /// piece by piece. Nothing if that lies before the start.
     pub fn slices(&self, available_end: u64) -> impl Iterator<Item = &[u8]> {
-        let (from, stored) = (self.ring.start(), self.ring.end());
-        let end = available_end.min(stored);
-        debug_assert_eq!(end, available_end, "peek beyond what was stored");
         let shared = self.shared.as_deref();
+        let end = available_end.min(self.ring.end());
         let mut left = end.saturating_sub(self.start()) as usize;
         let chunks = shared.into_iter().flat_map(|s| &s.chunks);
         let chunks = chunks.map_while(move |chunk| {
@@ -146,8 +147,16 @@ impl RecvRing {
             left -= n;
             (n > 0).then(|| &chunk.bytes[..n])
         });
-        let behind = self.ring.view(from, end.max(from)).slices();
+        let behind = self.in_ring(available_end).slices();
         chunks.chain(behind.into_iter().filter(|part| !part.is_empty()))
+    }
+
+    /// What of that lies in the ring.
+    fn in_ring(&self, available_end: u64) -> BytesView<'_> {
+        let (from, stored) = (self.ring.start(), self.ring.end());
+        let end = available_end.min(stored);
+        debug_assert_eq!(end, available_end, "peek beyond what was stored");
+        self.ring.view(from, end.max(from))
     }
 
     /// Copy bytes in order, none from `available_end` on, to `buf` and let them go; how many.
@@ -306,6 +315,7 @@ impl RecvBuffer for RecvRing {
             shared.charge = Charge::new(ledger, shared.charge.bytes());
         }
     }
+    #[inline]
     fn afford(&mut self, to: u64, need: Need) -> u64 {
         if self.shared.is_some() && self.affords_buffer(to, need) {
             return to;
@@ -314,10 +324,12 @@ impl RecvBuffer for RecvRing {
         let had = self.ring.afford(span as usize, need) as u64;
         self.ring.start() + had.min(span)
     }
+    #[inline]
     fn room(&self) -> Option<u64> {
-        let before = self.ring.start() - self.start();
-        self.ring.room().map(|room| before + room)
+        let room = self.ring.room()?;
+        Some(self.ring.start() - self.start() + room)
     }
+    #[inline]
     fn is_large(&self) -> bool {
         self.ring.is_large()
     }

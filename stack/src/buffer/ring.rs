@@ -52,6 +52,9 @@ impl<'a> BytesView<'a> {
         let n = self.first.len().min(out.len());
         let (head, tail) = out.split_at_mut(n);
         head.copy_from_slice(&self.first[..n]);
+        if self.second.is_empty() {
+            return n;
+        }
         let m = self.second.len().min(tail.len());
         tail[..m].copy_from_slice(&self.second[..m]);
         n + m
@@ -193,6 +196,7 @@ impl Ring {
         self.storage.ledger.as_ref()
     }
 
+    #[inline]
     fn slot(&self, offset: u64) -> usize {
         (offset - self.base) as usize & self.storage.len().saturating_sub(1)
     }
@@ -207,8 +211,14 @@ impl Ring {
 
     #[inline]
     pub(super) fn view(&self, from: u64, to: u64) -> BytesView<'_> {
-        let (a, b) = self.slots(from, to);
-        BytesView::new(&self.storage[a], &self.storage[b])
+        let at = self.slot(from);
+        match self.storage.get(at..at + (to - from) as usize) {
+            Some(whole) => BytesView::new(whole, &[]),
+            None => {
+                let (a, b) = self.slots(from, to);
+                BytesView::new(&self.storage[a], &self.storage[b])
+            }
+        }
     }
 
     /// Store at `offset`, which is at or after `start`; grows as needed.
@@ -223,7 +233,16 @@ impl Ring {
         }
         self.peak = self.peak.max(span);
         self.end = self.end.max(to);
-        let (a, b) = self.slots(offset, to);
+        let at = self.slot(offset);
+        match self.storage.get_mut(at..at + data.len()) {
+            Some(whole) => whole.copy_from_slice(data),
+            None => self.write_around(offset, data),
+        }
+    }
+
+    /// Store what wraps.
+    fn write_around(&mut self, offset: u64, data: &[u8]) {
+        let (a, b) = self.slots(offset, offset + data.len() as u64);
         let (head, tail) = data.split_at(a.len());
         self.storage[a].copy_from_slice(head);
         self.storage[b].copy_from_slice(tail);
@@ -260,16 +279,14 @@ impl Ring {
         let mut at = self.start;
         for part in self.view(self.start, self.end).slices() {
             let to = at + part.len() as u64;
-            let (a, b) = grown.slots(at, to);
-            let (head, tail) = part.split_at(a.len());
-            grown.storage[a].copy_from_slice(head);
-            grown.storage[b].copy_from_slice(tail);
+            grown.write_around(at, part);
             at = to;
         }
         self.storage = grown.storage;
         self.base = grown.base;
     }
 
+    #[inline]
     pub(super) fn release(&mut self, offset: u64) {
         debug_assert!(offset <= self.end, "release of bytes that are not held");
         self.start = self.start.max(offset.min(self.end));
@@ -289,6 +306,7 @@ impl Ring {
         self.shrink(self.span());
     }
 
+    #[inline]
     pub(super) fn is_large(&self) -> bool {
         self.storage.len()
             > match self.storage.ledger {
@@ -340,12 +358,16 @@ impl Ring {
         }
     }
 
-    /// What [`grow`](Self::grow) could make of it.
+    /// What [`grow`](Self::grow) could make of it, where somebody counts.
+    #[inline]
     pub(super) fn room(&self) -> Option<u64> {
-        let ledger = self.storage.ledger.as_ref()?;
+        (self.storage.ledger.as_ref()).map(|ledger| self.room_in(ledger))
+    }
+
+    fn room_in(&self, ledger: &Ledger) -> u64 {
         let left = FLOOR + ledger.left(Need::Wanted);
         let new = 1 << left.get().ilog2();
-        Some(new.max(self.storage.len() as u64))
+        new.max(self.storage.len() as u64)
     }
 
     pub(super) fn forget_bytes(&mut self) {

@@ -344,6 +344,7 @@ impl SendBuffer for SendRing {
             }
         }
     }
+    #[inline]
     fn is_large(&self) -> bool {
         self.ring.is_large()
     }

@@ -126,7 +126,9 @@ impl TxFrame<'_> {
         let [first, second] = self.body.slices();
         out.extend_from_slice(self.head);
         out.extend_from_slice(first);
-        out.extend_from_slice(second);
+        if !second.is_empty() {
+            out.extend_from_slice(second);
+        }
     }
 }
 
