@@ -137,6 +137,7 @@ impl PathMtu {
     /// `acked` more bytes are acknowledged, the last before `una`; `mss` is a full segment. Smaller
     /// ones may be taken for a larger one, and then a claim waits that need not (as RFC 5927 section
     /// 7.2 says of it).
+    #[inline]
     pub(super) fn on_progress(&mut self, acked: u64, una: AbsSeq, mss: u64) {
         self.arrived = self.arrived.max(acked.min(mss));
         if let Some(told) = self.told.changed()

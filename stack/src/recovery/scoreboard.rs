@@ -296,7 +296,7 @@ impl Scoreboard {
             end,
             sent_at: now,
             delivered,
-            prev: NIL,
+            prev: self.flight.tail,
             next: NIL,
             order: self.retransmissions,
             mark: Mark::Sent,
@@ -308,7 +308,7 @@ impl Scoreboard {
             self.make_room();
         }
         self.records.push_back(record);
-        self.append_flight(self.records.len() - 1);
+        self.end_flight_with(self.records.len() - 1);
     }
 
     /// Makes room for half as many records more: a queue by itself doubles, and begins with four.

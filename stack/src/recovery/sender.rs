@@ -247,9 +247,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// by more than half counts: it could not have been full yet (as in Linux).
     #[inline]
     pub(super) fn cwnd_limited_since(&self, una: AbsSeq) -> bool {
-        self.limited_until > una
-            || (self.cc.cwnd() < self.cc.ssthresh()
-                && ByteCount::new(self.nxt - una) * 2 > self.cc.cwnd())
+        if self.limited_until > una {
+            return true;
+        }
+        let cwnd = self.cc.cwnd();
+        cwnd < self.cc.ssthresh() && ByteCount::new(self.nxt - una) * 2 > cwnd
     }
 
     /// Call `f` with the congestion control and the flow's state.

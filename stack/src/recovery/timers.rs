@@ -84,16 +84,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The timeout for a timer that is armed now.
     #[inline]
     pub fn draw_rto(&mut self) -> Duration {
-        let entropy = if self.draws_rto {
-            let seed = self.seed;
-            self.rare
-                .rng
-                .get_or_insert_with(|| Box::new(Rng::new(seed)))
-                .next_u64()
-        } else {
-            0
+        let entropy = match self.draws_rto {
+            true => self.entropy(),
+            false => 0,
         };
         self.rto_with(entropy)
+    }
+
+    /// The next of the connection's random numbers.
+    #[inline(never)]
+    fn entropy(&mut self) -> u64 {
+        let seed = self.seed;
+        let rng = (self.rare.rng).get_or_insert_with(|| Box::new(Rng::new(seed)));
+        rng.next_u64()
     }
 
     /// The timeout that would be armed now.

@@ -13,6 +13,7 @@ const MIN_PTO: Duration = Duration::from_micros(1);
 /// `TLP_calc_PTO` of section 7.2: 2 SRTT, and the longest delay of an ACK if a single segment
 /// is in flight; 1 s before the first RTT sample. The caller keeps it from exceeding the
 /// retransmission timeout.
+#[inline]
 pub fn pto(rtt: &RttEstimator, one_segment: bool, max_ack_delay: Duration) -> Duration {
     let pto = match rtt.srtt() {
         None => INITIAL_PTO,

@@ -231,18 +231,22 @@ impl Scoreboard {
         cut
     }
 
-    #[inline]
     pub(super) fn append_flight(&mut self, index: usize) {
-        let id = self.id(index);
-        let tail = self.flight.tail;
-        self.records[index].prev = tail;
+        self.records[index].prev = self.flight.tail;
         self.records[index].next = NIL;
-        self.flight.tail = id;
-        if tail == NIL {
+        self.end_flight_with(index);
+    }
+
+    /// The flight ends with that record, which has its place behind the one that was the last.
+    #[inline]
+    pub(super) fn end_flight_with(&mut self, index: usize) {
+        let id = self.id(index);
+        let before = core::mem::replace(&mut self.flight.tail, id);
+        if before == NIL {
             self.flight.head = id;
         } else {
-            let tail = self.index(tail);
-            self.records[tail].next = id;
+            let before = self.index(before);
+            self.records[before].next = id;
         }
     }
 
