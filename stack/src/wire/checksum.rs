@@ -123,8 +123,8 @@ impl Sum {
 
     /// The sum of 32-bit words, which are fewer than 2^32.
     #[inline]
-    pub(super) fn of_words(words: &[u32]) -> Self {
-        Self(words.iter().map(|&word| u64::from(word)).sum())
+    pub(super) fn of_words(words: impl IntoIterator<Item = u32>) -> Self {
+        Self(words.into_iter().map(u64::from).sum())
     }
 
     /// The sum of these bytes followed by those of `next`, where these are `len` bytes.

@@ -112,10 +112,10 @@ impl PlainSegment {
             hop_limit: ip[8],
         };
         if checksum == ChecksumPolicy::Verify {
-            let words = ip.as_chunks().0;
-            let words: [u32; 5] = std::array::from_fn(|i| u32::from_be_bytes(words[i]));
+            let words = ip.as_chunks().0.iter();
+            let header = Sum::of_words(words.map(|word| u32::from_be_bytes(*word)));
             let pseudo = Sum::pseudo_header_v4(parsed.src, parsed.dst, segment.len());
-            if !Sum::of_words(&words).is_valid() || !(pseudo + Sum::of(segment)).is_valid() {
+            if !header.is_valid() || !(pseudo + Sum::of(segment)).is_valid() {
                 return None;
             }
         }

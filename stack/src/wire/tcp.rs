@@ -294,5 +294,5 @@ pub(super) fn put_words(words: &[u32], out: &mut [[u8; 4]]) -> Sum {
     for (word, bytes) in words.iter().zip(out) {
         *bytes = word.to_be_bytes();
     }
-    Sum::of_words(words)
+    Sum::of_words(words.iter().copied())
 }
