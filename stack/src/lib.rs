@@ -130,6 +130,9 @@ pub mod rng;
 #[doc(hidden)]
 pub mod siphash;
 mod sparse;
+// For captures, which have connections as well.
+#[doc(hidden)]
+pub mod table;
 pub mod trace;
 pub mod wire;
 

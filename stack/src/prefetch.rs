@@ -27,7 +27,18 @@ pub fn prefetch_span<T>(first: &T, bytes: usize) {
 /// Asks for the cache lines of the bytes in `part`, counted from the start of `first` on.
 #[inline]
 pub fn prefetch_part<T>(first: &T, part: Range<usize>) {
-    let start = core::ptr::from_ref(first).addr();
+    ask::<T>(core::ptr::from_ref(first).addr(), part);
+}
+
+/// Asks for the cache lines of one more that would follow `all`.
+#[inline]
+pub fn prefetch_after<T>(all: &[T]) {
+    ask::<T>(all.as_ptr_range().end.addr(), 0..size_of::<T>());
+}
+
+/// Those of the bytes in `part` of a `T` that begins at `start`.
+#[inline]
+fn ask<T>(start: usize, part: Range<usize>) {
     // Where what is aligned begins a line is known here, and then each line is one instruction.
     let skew = match align_of::<T>() % LINE {
         0 => 0,
@@ -58,6 +69,8 @@ mod tests {
         prefetch(&value);
         prefetch_span(&value[199], 1 << 16);
         prefetch_part(&value, 64..64);
+        prefetch_after(&value);
+        prefetch_after::<u64>(&[]);
         prefetch_part(&value, 100..1 << 16);
         prefetch(&());
     }

@@ -5,8 +5,8 @@
 //! connections there are.
 
 use super::seeds::{Seeds, fold};
-use super::table::{Entry, Table};
 use crate::siphash::SipKey;
+use crate::table::{Entry, Table};
 use crate::wire::PlainSegment;
 use core::fmt;
 use narrows_congestion::short::insert_short;
@@ -246,6 +246,7 @@ impl V4 {
 }
 
 impl Entry for V4 {
+    type Seeds = Seeds;
     const EMPTY: Self = Self {
         ports: 0,
         remote: 0,
@@ -293,6 +294,7 @@ impl V6 {
 }
 
 impl Entry for V6 {
+    type Seeds = Seeds;
     const EMPTY: Self = Self {
         remote: [0; 2],
         local: [0; 2],

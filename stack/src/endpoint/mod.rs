@@ -26,7 +26,6 @@ mod slots;
 mod source;
 mod stats;
 mod strangers;
-mod table;
 pub mod wheel;
 
 use crate::buffer::{Payload, RecvBuffer};

@@ -4,56 +4,87 @@
 //! asked for before the key is looked up. Probing is linear, and an entry taken out leaves nothing
 //! behind: those after it close up.
 
-use super::seeds::Seeds;
+use crate::prefetch::prefetch;
 
 /// A key with what stands under it.
-pub(super) trait Entry: Copy {
+pub trait Entry: Copy {
+    /// What is secret of the hash.
+    type Seeds;
     /// No entry.
     const EMPTY: Self;
     /// Whether it is that.
     fn is_empty(&self) -> bool;
     /// Of the key.
-    fn hash(&self, seeds: &Seeds) -> u64;
+    fn hash(&self, seeds: &Self::Seeds) -> u64;
     /// Equal keys.
     fn same(&self, other: &Self) -> bool;
 }
 
 /// The table. It grows, and does not shrink.
-pub(super) struct Table<E> {
+#[derive(Debug)]
+pub struct Table<E> {
     /// None, or a power of two of them.
     entries: Vec<E>,
     len: usize,
 }
 
+impl<E: Entry> Default for Table<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<E: Entry> Table<E> {
-    pub(super) const fn new() -> Self {
+    /// An empty one, which takes no memory.
+    pub const fn new() -> Self {
         Self {
             entries: Vec::new(),
             len: 0,
         }
     }
 
-    pub(super) const fn len(&self) -> usize {
+    /// Entries.
+    pub const fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// The entry with the key of `key`.
     #[inline]
-    pub(super) fn find(&self, key: &E, seeds: &Seeds) -> Option<&E> {
-        self.entries.get(self.position(key, seeds)?)
+    pub fn find(&self, key: &E, seeds: &E::Seeds) -> Option<&E> {
+        self.find_where(key, seeds, |_| true)
+    }
+
+    /// One with the key of `key` that `is_it` says is it.
+    #[inline]
+    pub fn find_where(&self, key: &E, seeds: &E::Seeds, is_it: impl Fn(&E) -> bool) -> Option<&E> {
+        let same = |entry: &E| entry.same(key) && is_it(entry);
+        self.entries.get(self.position(key, seeds, same)?)
+    }
+
+    /// Asks for the memory where `key` is looked for first.
+    #[inline]
+    pub fn ask_for(&self, key: &E, seeds: &E::Seeds) {
+        if let Some(entry) = self.entries.get(self.home(key, seeds)) {
+            prefetch(entry);
+        }
     }
 
     /// Enter what is not in it.
-    pub(super) fn insert(&mut self, entry: E, seeds: &Seeds) {
+    pub fn insert(&mut self, entry: E, seeds: &E::Seeds) {
         self.reserve(1, seeds);
         self.put(entry, seeds);
         self.len += 1;
     }
 
     /// Take an entry out, if it is there.
-    pub(super) fn remove(&mut self, key: &E, seeds: &Seeds) -> Option<E> {
+    pub fn remove(&mut self, key: &E, seeds: &E::Seeds) -> Option<E> {
         let mask = self.mask();
-        let mut hole = self.position(key, seeds)?;
+        let mut hole = self.position(key, seeds, |entry| entry.same(key))?;
         let removed = self.entries[hole];
         let mut at = hole;
         loop {
@@ -75,7 +106,7 @@ impl<E: Entry> Table<E> {
     }
 
     /// Make room for so many more: at most three quarters are in use.
-    pub(super) fn reserve(&mut self, additional: usize, seeds: &Seeds) {
+    pub fn reserve(&mut self, additional: usize, seeds: &E::Seeds) {
         let needed = (self.len + additional).saturating_mul(4).div_ceil(3);
         if needed <= self.entries.len() {
             return;
@@ -88,7 +119,7 @@ impl<E: Entry> Table<E> {
     }
 
     /// Puts an entry where there is room for it.
-    fn put(&mut self, entry: E, seeds: &Seeds) {
+    fn put(&mut self, entry: E, seeds: &E::Seeds) {
         let mask = self.mask();
         let mut at = self.home(&entry, seeds);
         while !self.entries[at].is_empty() {
@@ -98,7 +129,7 @@ impl<E: Entry> Table<E> {
     }
 
     #[inline]
-    fn position(&self, key: &E, seeds: &Seeds) -> Option<usize> {
+    fn position(&self, key: &E, seeds: &E::Seeds, is_it: impl Fn(&E) -> bool) -> Option<usize> {
         let mut at = self.home(key, seeds);
         loop {
             // Without entries there is nothing anywhere; else some are always empty.
@@ -106,7 +137,7 @@ impl<E: Entry> Table<E> {
             if entry.is_empty() {
                 return None;
             }
-            if entry.same(key) {
+            if is_it(entry) {
                 return Some(at);
             }
             at = (at + 1) & self.mask();
@@ -114,7 +145,7 @@ impl<E: Entry> Table<E> {
     }
 
     #[inline]
-    fn home(&self, key: &E, seeds: &Seeds) -> usize {
+    fn home(&self, key: &E, seeds: &E::Seeds) -> usize {
         key.hash(seeds) as usize & self.mask()
     }
 
@@ -127,7 +158,6 @@ impl<E: Entry> Table<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::siphash::SipKey;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -136,11 +166,12 @@ mod tests {
     struct Crowded(u8, u32);
 
     impl Entry for Crowded {
+        type Seeds = ();
         const EMPTY: Self = Self(u8::MAX, 0);
         fn is_empty(&self) -> bool {
             self.0 == u8::MAX
         }
-        fn hash(&self, _: &Seeds) -> u64 {
+        fn hash(&self, (): &()) -> u64 {
             u64::MAX - u64::from(self.0 / 6)
         }
         fn same(&self, other: &Self) -> bool {
@@ -153,20 +184,21 @@ mod tests {
         fn agrees_with_an_ordered_map_however_crowded(
             ops in proptest::collection::vec((0u8..24, 0u8..3), 0..300),
         ) {
-            let seeds = Seeds::new(&SipKey::new(1, 2));
             let (mut table, mut model) = (Table::<Crowded>::new(), BTreeMap::new());
             for (n, (key, op)) in ops.into_iter().enumerate() {
                 let entry = Crowded(key, n as u32);
                 if op == 0 {
-                    let removed = table.remove(&entry, &seeds);
+                    let removed = table.remove(&entry, &());
                     prop_assert_eq!(removed.map(|e| e.1), model.remove(&key));
                 } else if let std::collections::btree_map::Entry::Vacant(place) = model.entry(key) {
-                    table.insert(entry, &seeds);
+                    table.insert(entry, &());
                     place.insert(n as u32);
                 }
                 for key in 0..24 {
-                    let found = table.find(&Crowded(key, 0), &seeds).map(|e| e.1);
+                    let found = table.find(&Crowded(key, 0), &()).map(|e| e.1);
                     prop_assert_eq!(found, model.get(&key).copied());
+                    let even = table.find_where(&Crowded(key, 0), &(), |e| e.1 % 2 == 0);
+                    prop_assert_eq!(even.map(|e| e.1), found.filter(|n| n % 2 == 0));
                 }
                 prop_assert_eq!(table.len(), model.len());
                 prop_assert!(table.len() * 4 <= table.entries.len() * 3);
@@ -176,13 +208,12 @@ mod tests {
 
     #[test]
     fn room_that_was_reserved_is_there() {
-        let seeds = Seeds::new(&SipKey::new(1, 2));
         let mut table = Table::<Crowded>::new();
-        assert!(table.find(&Crowded(0, 0), &seeds).is_none());
-        table.reserve(24, &seeds);
+        assert!(table.find(&Crowded(0, 0), &()).is_none());
+        table.reserve(24, &());
         let entries = table.entries.as_ptr();
         for key in 0..24 {
-            table.insert(Crowded(key, 0), &seeds);
+            table.insert(Crowded(key, 0), &());
         }
         assert_eq!((table.entries.as_ptr(), table.entries.len()), (entries, 32));
     }
