@@ -5,10 +5,11 @@ mod index;
 use crate::busy::Queues;
 use crate::capture::Frame;
 use crate::connection::{Connection, Opened, Rules, Tracked};
+use crate::ends::{Key, Socket};
 use crate::gap::Gap;
 use crate::half::Sighting;
 use crate::segment::{Content, Segment};
-use index::{Index, Key};
+use index::Index;
 use narrows::prefetch::prefetch;
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
@@ -103,6 +104,8 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Segments that are read before the first of them is looked at: what is known of their connections
 /// is on its way to the cache meanwhile.
 const AHEAD: usize = 16;
+/// So many segments later one step of that has come.
+const STEP: usize = AHEAD / 4;
 
 /// A segment that was read and not looked at yet.
 #[derive(Debug)]
@@ -110,6 +113,28 @@ struct Unseen {
     now: Sighting,
     interface: u32,
     segment: Segment,
+    /// Whose it is.
+    key: Key,
+    from: Socket,
+    hash: u32,
+    /// Where that connection is, if it was known when its memory was asked for.
+    slot: Option<usize>,
+}
+
+impl Unseen {
+    #[inline(always)] // A call would copy the segment once more.
+    fn new(now: Sighting, interface: u32, segment: Segment, index: &Index) -> Self {
+        let (key, from) = Key::between(segment.src, segment.dst);
+        Self {
+            now,
+            interface,
+            key,
+            from,
+            hash: index.hash(&key),
+            slot: None,
+            segment,
+        }
+    }
 }
 
 /// Observes the connections of a capture.
@@ -117,13 +142,15 @@ struct Unseen {
 /// Call [`handle_packet`](Self::handle_packet) for each packet in the order of the capture, and
 /// [`poll_finding`](Self::poll_finding) until it gives nothing; at the end
 /// [`finish`](Self::finish), and poll again. A gap is found when it is over and a round trip later,
-/// so gaps of different connections come out of order. Up to 15 segments are read ahead:
+/// so gaps of different connections come out of order. Up to 16 segments are read ahead:
 /// [`catch_up`](Self::catch_up) looks at them where no more come for a while.
 #[derive(Debug)]
 pub struct Analyzer {
     config: Config,
     rules: Rules,
     unseen: Vec<Unseen>,
+    /// Which of them was read first.
+    oldest: usize,
     index: Index,
     slots: Vec<Option<Box<Entry>>>,
     free: Vec<usize>,
@@ -150,6 +177,7 @@ impl Analyzer {
             },
             config,
             unseen: Vec::with_capacity(AHEAD),
+            oldest: 0,
             index: Index::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -182,21 +210,15 @@ impl Analyzer {
                     at: frame.at,
                     packet: frame.number,
                 };
-                self.unseen.push(Unseen {
-                    now,
-                    interface: frame.interface,
-                    segment,
-                });
-                if self.unseen.len() == AHEAD {
-                    self.catch_up();
-                }
+                self.read(Unseen::new(now, frame.interface, segment, &self.index));
             }
             Some(Content::TooBig { src, dst }) => {
                 self.seen.other += 1;
                 self.catch_up();
-                let slot = self.find(&Key::of(src, dst));
+                let (key, from) = Key::between(src, dst);
+                let slot = self.find(&key);
                 if let Some(entry) = slot.and_then(|slot| self.slots.get_mut(slot)?.as_mut()) {
-                    let side = entry.1.side_of(src);
+                    let side = entry.1.side_of(from);
                     entry.1.too_big(side);
                 }
             }
@@ -205,68 +227,83 @@ impl Analyzer {
         }
     }
 
+    /// Reads a segment, and looks at the one that was read [`AHEAD`] segments before. What is known of its
+    /// connection has come in steps meanwhile, each of which tells where the next is.
+    fn read(&mut self, one: Unseen) {
+        self.index.ask_for(one.hash);
+        if self.unseen.len() < AHEAD {
+            self.unseen.push(one);
+            return;
+        }
+        let mut unseen = std::mem::take(&mut self.unseen);
+        self.look_at(&unseen[self.oldest]);
+        unseen[self.oldest] = one;
+        self.oldest = (self.oldest + 1) % AHEAD;
+        let after = self.oldest + AHEAD - 1;
+        let steps_ago = |n| (after - n * STEP) % AHEAD;
+        let asks = &mut unseen[steps_ago(1)];
+        asks.slot = self.index.guess(asks.hash);
+        if let Some(slot) = asks.slot.and_then(|slot| self.slots.get(slot)) {
+            prefetch(slot);
+        }
+        if let Some(entry) = self.guessed(&unseen[steps_ago(2)]) {
+            prefetch(entry);
+        }
+        if let Some(Entry(_, tracked)) = self.guessed(&unseen[steps_ago(3)]) {
+            tracked.ask_for_flight();
+        }
+        self.unseen = unseen;
+    }
+
+    fn guessed(&self, unseen: &Unseen) -> Option<&Entry> {
+        self.slots.get(unseen.slot?)?.as_deref()
+    }
+
     /// Looks at the segments that were read ahead.
     pub fn catch_up(&mut self) {
         let mut unseen = std::mem::take(&mut self.unseen);
-        // Each look waits for memory, and these need not wait for each other.
-        let mut places: [Option<(Key, Option<usize>)>; AHEAD] = [None; AHEAD];
-        for (place, Unseen { segment, .. }) in places.iter_mut().zip(&unseen) {
-            let key = Key::of(segment.src, segment.dst);
-            *place = Some((key, self.index.guess(&key)));
-        }
-        for (_, slot) in places.iter().flatten() {
-            if let Some(Some(entry)) = slot.and_then(|slot| self.slots.get(slot)) {
-                prefetch(&**entry);
-            }
-        }
-        for (_, slot) in places.iter().flatten() {
-            if let Some(Some(entry)) = slot.and_then(|slot| self.slots.get(slot)) {
-                entry.1.ask_for_flight();
-            }
-        }
-        for ((key, slot), unseen) in places.into_iter().flatten().zip(&unseen) {
-            self.look_at(unseen, key, slot);
+        let (later, first) = unseen.split_at(self.oldest);
+        for one in first.iter().chain(later) {
+            self.look_at(one);
         }
         unseen.clear();
-        self.unseen = unseen;
+        (self.unseen, self.oldest) = (unseen, 0);
     }
 
     /// Takes a segment that was seen at `now` on `interface`.
     pub fn handle_segment(&mut self, now: Sighting, interface: u32, segment: &Segment) {
         self.catch_up();
-        let unseen = Unseen {
-            now,
-            interface,
-            segment: segment.clone(),
-        };
-        self.look_at(&unseen, Key::of(segment.src, segment.dst), None);
+        self.look_at(&Unseen::new(now, interface, segment.clone(), &self.index));
     }
 
-    /// Looks at a segment of the connection `key`, which is at `hint`, if it was known before.
-    fn look_at(&mut self, unseen: &Unseen, key: Key, hint: Option<usize>) {
+    fn look_at(&mut self, unseen: &Unseen) {
         let &Unseen {
             now,
             interface,
             ref segment,
+            key,
+            from,
+            slot,
+            ..
         } = unseen;
         self.retire(now.at);
         // Since then it may have ended, or begun.
-        let known = hint.filter(|&slot| self.is_in(slot, &key));
+        let known = slot.filter(|&slot| self.is_in(slot, &key));
         let known = known.or_else(|| self.find(&key));
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let slot = match known {
-            Some(slot) if opens && self.is_over(slot, segment) => {
+            Some(slot) if opens && self.is_over(slot, from, segment) => {
                 self.remove(slot, false);
-                self.add(key, now, segment)
+                self.add((key, from), now, segment)
             }
             Some(slot) => slot,
-            None => self.add(key, now, segment),
+            None => self.add((key, from), now, segment),
         };
         let Some(Entry(_, tracked)) = self.slots.get_mut(slot).and_then(|s| s.as_deref_mut())
         else {
             return;
         };
-        let side = tracked.side_of(segment.src);
+        let side = tracked.side_of(from);
         if tracked.is_copy(interface, side, segment) {
             self.seen.copies += 1;
             return;
@@ -291,14 +328,14 @@ impl Analyzer {
         self.index.find(key, |slot| self.is_in(slot, key))
     }
 
-    fn is_over(&self, slot: usize, segment: &Segment) -> bool {
+    fn is_over(&self, slot: usize, from: Socket, segment: &Segment) -> bool {
         let entry = self.slots.get(slot).and_then(|s| s.as_deref());
         entry.is_some_and(|Entry(_, tracked)| {
-            tracked.is_over_for(tracked.side_of(segment.src), segment.seq)
+            tracked.is_over_for(tracked.side_of(from), segment.seq)
         })
     }
 
-    fn add(&mut self, key: Key, now: Sighting, segment: &Segment) -> usize {
+    fn add(&mut self, (key, from): (Key, Socket), now: Sighting, segment: &Segment) -> usize {
         while self.index.len() >= self.config.connections.max(1) {
             // Those that are closed have the least to say.
             if !self.retire_one() && !self.give_up_one() {
@@ -307,17 +344,12 @@ impl Analyzer {
         }
         let syn = segment.flags.contains(Flags::SYN);
         let answers = segment.flags.contains(Flags::ACK);
-        let (src, dst) = (segment.src, segment.dst);
-        let src_is_client = match (syn, answers) {
+        let is_client = match (syn, answers) {
             (true, false) => true,
             (true, true) => false,
-            _ => src.port() >= dst.port(),
+            _ => segment.src.port() >= segment.dst.port(),
         };
-        let (client, server) = if src_is_client {
-            (src, dst)
-        } else {
-            (dst, src)
-        };
+        let client = if is_client { from } else { from.other() };
         let opened = if syn {
             Opened::Handshake
         } else {
@@ -330,7 +362,7 @@ impl Analyzer {
             rounds: self.rules.rounds && (drawn || self.config.draw.is_empty()),
             ..self.rules
         };
-        let mut tracked = Tracked::new(id, client, server, opened, now, &rules);
+        let mut tracked = Tracked::new(id, client, opened, now, &rules);
         if drawn && self.rules.points > 0 {
             tracked.keep_points(self.rules.points);
         }
@@ -345,9 +377,7 @@ impl Analyzer {
                 self.slots.len() - 1
             }
         };
-        let slots = &self.slots;
-        let key_of = |slot: usize| slots.get(slot)?.as_deref().map(|entry| entry.0);
-        self.index.insert(&key, slot, key_of);
+        self.index.insert(&key, slot);
         self.silent.push_back((slot, id));
         slot
     }
@@ -410,7 +440,7 @@ impl Analyzer {
         let Entry(key, tracked) = *entry;
         self.index.remove(&key, slot);
         self.free.push(slot);
-        let connection = tracked.finish(dropped, &mut self.gaps);
+        let connection = tracked.finish(&key, dropped, &mut self.gaps);
         self.connections.push_back(Box::new(connection));
         // Numbers of connections that are over are dropped when they are as many as those that are not.
         if self.silent.len() > 2 * self.index.len() + 64 {
@@ -453,7 +483,8 @@ impl Analyzer {
     /// Client and server of a connection that is not over yet.
     pub fn ends(&self, connection: u64) -> Option<[std::net::SocketAddr; 2]> {
         let mut open = self.slots.iter().filter_map(|slot| slot.as_deref());
-        open.find_map(|Entry(_, tracked)| (tracked.id == connection).then_some(tracked.ends))
+        open.find(|Entry(_, tracked)| tracked.id == connection)
+            .map(|Entry(key, tracked)| key.from(tracked.client))
     }
 
     /// What was seen until now.

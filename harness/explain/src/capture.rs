@@ -5,6 +5,7 @@
 
 use crate::link::Link;
 use crate::segment::{self, Content};
+use narrows::prefetch::prefetch_part;
 use narrows::{ByteCount, Duration, Instant};
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
@@ -14,6 +15,8 @@ use std::io::{self, BufReader, Read};
 
 /// Bytes read at once.
 const BUFFER: usize = 1 << 18;
+/// So far ahead of what is read next what comes then is asked for: some packets.
+const SOON: usize = 512;
 /// The longest block that is read: super-frames have 64 KiB, and big TCP not much more than that.
 const LONGEST_BLOCK: usize = 16 << 20;
 /// Interfaces of a section beyond this are not told apart: a file may declare any number.
@@ -383,6 +386,10 @@ fn read_from(
         };
         contents.bytes += consumed as u64;
         reader.consume_noshift(consumed);
+        // What is done with packets between brings in much else.
+        if let Some(soon) = reader.data().get(SOON) {
+            prefetch_part(soon, 0..128);
+        }
     }
     let set_back = clocks.iter().map(Steady::set_back);
     contents.set_back = set_back.max().unwrap_or_default();

@@ -12,6 +12,7 @@ pub use record::{Closed, Connection, Opened, Point, PointKind};
 
 use crate::busy::Waits;
 use crate::classify::{Ended, may_be_put_off};
+use crate::ends::{Key, Socket};
 use crate::gap::{Cause, Gap, Side, Vantage};
 use crate::half::{Half, Sighting};
 use crate::segment::Segment;
@@ -20,7 +21,6 @@ use narrows::wire::{Ecn, Flags, Seq};
 use pending::{Pending, Wait};
 use points::Points;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 /// What is a gap, and how much is kept.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ const UNKNOWN_RTT: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(crate) struct Tracked {
     pub(crate) id: u64,
-    pub(crate) ends: [SocketAddr; 2],
+    pub(crate) client: Socket,
     opened: Opened,
     pub(crate) first: Sighting,
     pub(crate) last: Sighting,
@@ -67,7 +67,6 @@ pub(crate) struct Tracked {
     sack: [Option<bool>; 2],
     /// The last packet's marks, by side, to know one that was captured twice.
     twin: [(u16, Seq, Seq, u32, u8); 2],
-    origin: [Option<u64>; 2],
     lost: Vec<(Cause, u64, Duration)>,
     /// Of the few connections that are drawn.
     points: Option<Box<Points>>,
@@ -83,8 +82,7 @@ impl Tracked {
 
     pub(crate) fn new(
         id: u64,
-        client: SocketAddr,
-        server: SocketAddr,
+        client: Socket,
         opened: Opened,
         now: Sighting,
         rules: &Rules,
@@ -92,7 +90,7 @@ impl Tracked {
         let half = || Half::new(rules.segments, rules.rounds);
         Self {
             id,
-            ends: [client, server],
+            client,
             opened,
             first: now,
             last: now,
@@ -111,7 +109,6 @@ impl Tracked {
             reset: None,
             sack: [None; 2],
             twin: [(0, Seq(0), Seq(0), 0, 0); 2],
-            origin: [None; 2],
             lost: Vec::new(),
             points: None,
             rounds_wanted: rules.rounds,
@@ -123,10 +120,10 @@ impl Tracked {
     /// a challenge, so numbers far off are another's too).
     pub(crate) fn is_over_for(&self, side: Side, seq: Seq) -> bool {
         let half = &self.half[side.index()];
-        let same = half.syn.is_some_and(|(_, first)| first == seq);
+        let same = half.rare.syn.is_some_and(|(_, first)| first == seq);
         let over = self.half.iter().all(|h| h.fin.is_some());
         // A copy of its SYN comes no later than its end.
-        over || !same && (half.syn.is_some() || self.reset.is_some())
+        over || !same && (half.rare.syn.is_some() || self.reset.is_some())
     }
 
     /// Whether nothing more is expected.
@@ -138,13 +135,10 @@ impl Tracked {
                 .all(|half| half.fin.is_some_and(|fin| half.una >= fin))
     }
 
-    pub(crate) fn side_of(&self, src: SocketAddr) -> Side {
-        // The ports alone tell nearly always.
-        let client = self.ends[0];
-        if src.port() == client.port() && src == client {
-            Side::Client
-        } else {
-            Side::Server
+    pub(crate) fn side_of(&self, from: Socket) -> Side {
+        match from == self.client {
+            true => Side::Client,
+            false => Side::Server,
         }
     }
 
@@ -206,10 +200,10 @@ impl Tracked {
         // A queue that is full drops what comes: no wait is longer than what was seen.
         let longest = self.half[me].rtt.timeout().unwrap_or_default();
         self.behind[me] = waits.after.min(longest);
-        self.half[me].counts.packets += 1;
-        self.half[me].counts.bytes += u64::from(segment.len);
+        self.half[me].packets += 1;
+        self.half[me].bytes += u64::from(segment.len);
         if segment.ecn == Ecn::Ce {
-            self.half[me].counts.marked += 1;
+            self.half[me].rare.counts.marked += 1;
             if let Some(detail) = &mut self.half[me].detail {
                 detail.meter.marked(1);
             }
@@ -217,8 +211,7 @@ impl Tracked {
         let syn = segment.flags.contains(Flags::SYN);
         if syn {
             self.half[peer].peer_syn(segment.options.mss, segment.options.window_scale);
-            self.half[me].syns = self.half[me].syns.saturating_add(1);
-            self.half[me].syn.get_or_insert((now, segment.seq));
+            self.half[me].rare.syn.get_or_insert((now, segment.seq));
             self.sack[me] = Some(segment.options.sack_permitted);
             let both = segment.options.window_scale.is_some();
             self.half[peer].scaling(both);
@@ -273,9 +266,9 @@ impl Tracked {
         let blocks = segment.options.sack.as_slice();
         let syn = segment.flags.contains(Flags::SYN);
         let half = &mut self.half[k];
-        let samples = half.rtt.samples;
+        let samples = half.rtt.samples();
         let acked = half.on_ack(now, segment.ack, blocks, segment.window, syn, bare);
-        let resampled = half.rtt.samples != samples;
+        let resampled = half.rtt.samples() != samples;
         let una = half.una;
         if let (Some(round), Some(detail)) = (acked.round, &mut half.detail) {
             detail.rounds.push(round);
@@ -366,9 +359,9 @@ impl Tracked {
     }
 
     fn keep_point(&mut self, now: Sighting, side: Side, kind: PointKind, from: u64, to: u64) {
-        let origin = *self.origin[side.index()].get_or_insert(from);
-        let bytes = (from.saturating_sub(origin), to.saturating_sub(origin));
         if let Some(points) = &mut self.points {
+            let origin = points.origin(side, from);
+            let bytes = (from.saturating_sub(origin), to.saturating_sub(origin));
             points.push(Point::new((now.at, now.packet), side, kind, bytes));
         }
     }
@@ -379,7 +372,12 @@ impl Tracked {
     }
 
     /// No more is to be heard of it.
-    pub(crate) fn finish(mut self, dropped: bool, out: &mut VecDeque<Gap>) -> Connection {
+    pub(crate) fn finish(
+        mut self,
+        key: &Key,
+        dropped: bool,
+        out: &mut VecDeque<Gap>,
+    ) -> Connection {
         for side in Side::BOTH {
             self.conclude(side, out);
             self.suspected(side, false, out);
@@ -395,7 +393,7 @@ impl Tracked {
         let (points, resolution) = points.unwrap_or_default();
         let rounds_wanted = self.rounds_wanted;
         let [client, server] = self.half;
-        let counts = [client.counts, server.counts];
+        let counts = [client.counts(), server.counts()];
         let rtt = [client.rtt, server.rtt];
         let detail = [client.detail, server.detail].map(|detail| {
             let detail = detail.filter(|_| rounds_wanted);
@@ -406,7 +404,7 @@ impl Tracked {
         let [(client_modes, client_rounds), (server_modes, server_rounds)] = detail;
         Connection {
             id: self.id,
-            ends: self.ends,
+            ends: key.from(self.client),
             opened: self.opened,
             closed,
             first: self.first,

@@ -12,7 +12,7 @@ pub(crate) use meaning::{Acked, Data, Retransmitted};
 
 use crate::gap::Vantage;
 use crate::rounds::{Histogram, Round, RoundMeter};
-use narrows::prefetch::prefetch;
+use narrows::prefetch::{prefetch, prefetch_after};
 use narrows::wire::{SackBlock, Seq, Timestamps};
 use narrows::{Duration, Instant};
 use std::collections::VecDeque;
@@ -77,6 +77,22 @@ impl Sent {
     }
 }
 
+/// What few packets need, away from what all do: each packet fetches its connection from memory.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    pub(crate) syn: Option<(Sighting, Seq)>,
+    /// When what had been acknowledged left again last.
+    pub(crate) needless: Option<Sighting>,
+    /// The number after the byte that asked last for a window.
+    pub(crate) probed: Option<u64>,
+    /// The latest acknowledgement of something new that ended a recovery, or was of one.
+    recovered_at: Option<Instant>,
+    /// But for packets and bytes.
+    pub(crate) counts: Counts,
+    /// Blocks of SACK.
+    blocks: [(u64, u64); 4],
+}
+
 #[derive(Debug)]
 pub(crate) struct Half {
     began: bool,
@@ -98,14 +114,10 @@ pub(crate) struct Half {
     pub(crate) bare: Option<(u64, Instant)>,
     /// When it had text last.
     pub(crate) text: Option<Sighting>,
-    /// When what had been acknowledged left again last.
-    pub(crate) needless: Option<Sighting>,
     /// The timestamp of its last text.
     pub(crate) text_stamp: Option<u32>,
     /// The last thing that happened is that its window opened.
     pub(crate) updated: bool,
-    /// The number after the byte that asked last for a window.
-    pub(crate) probed: Option<u64>,
     /// The largest flight.
     pub(crate) most_out: u64,
     /// The peer's shift, if its SYN was seen.
@@ -140,8 +152,6 @@ pub(crate) struct Half {
     /// The first that left with what it echoes now.
     echo: Option<stamps::Echo>,
     pub(crate) fin: Option<u64>,
-    pub(crate) syn: Option<(Sighting, Seq)>,
-    pub(crate) syns: u16,
     /// What its timestamps tell.
     pub(crate) clock: stamps::StampClock,
     /// When window was found closed.
@@ -151,8 +161,6 @@ pub(crate) struct Half {
     recover: u64,
     /// The latest acknowledgement of something new ended such a recovery, or was of one.
     recovered: bool,
-    /// The last that was.
-    recovered_at: Option<Instant>,
     /// Whether it has ever said PSH, and whether it said so with its last text.
     pushes: bool,
     pushed: bool,
@@ -168,8 +176,10 @@ pub(crate) struct Half {
     pub(crate) acks: [u32; 2],
     /// Timeouts in a row.
     pub(crate) timeouts: u16,
-    pub(crate) counts: Counts,
-    blocks: [(u64, u64); 4],
+    /// Packets, those without text included, and bytes of text in them.
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) rare: Box<Rare>,
     pub(crate) detail: Option<Box<Detail>>,
     most: usize,
 }
@@ -191,9 +201,7 @@ impl Half {
             bare: None,
             text: None,
             text_stamp: None,
-            needless: None,
             updated: false,
-            probed: None,
             shift: None,
             shift_counts: false,
             announced: None,
@@ -212,13 +220,10 @@ impl Half {
             stamp: None,
             echo: None,
             fin: None,
-            syn: None,
-            syns: 0,
             clock: stamps::StampClock::default(),
             closed: None,
             recover: 0,
             recovered: false,
-            recovered_at: None,
             pushes: false,
             pushed: false,
             progress: None,
@@ -226,8 +231,9 @@ impl Half {
             first_flight: None,
             acks: [0; 2],
             timeouts: 0,
-            counts: Counts::default(),
-            blocks: [(0, 0); 4],
+            packets: 0,
+            bytes: 0,
+            rare: Box::default(),
             detail: detail.then(Box::default),
             most,
         }
@@ -265,13 +271,22 @@ impl Half {
         *packets = packets.saturating_add(with.into());
     }
 
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            packets: self.packets,
+            bytes: self.bytes,
+            ..self.rare.counts
+        }
+    }
+
     /// Asks for the memory of the flight: of what an acknowledgement takes off, and where more comes.
     #[inline]
     pub(crate) fn ask_for_flight(&self) {
-        [self.sent.front(), self.sent.back()]
-            .into_iter()
-            .flatten()
-            .for_each(prefetch);
+        if let Some(first) = self.sent.front() {
+            prefetch(first);
+        }
+        let (one, other) = self.sent.as_slices();
+        prefetch_after(if other.is_empty() { one } else { other });
     }
 
     /// Whether what passed here tells that something of the flight is lost.
@@ -292,7 +307,7 @@ impl Half {
     /// Whether what was heard, of which what came after `then` had not arrived yet, may have asked for
     /// something to be sent again.
     pub(crate) fn is_asked(&self, then: Instant) -> bool {
-        let recovered = self.recovered_at.is_some_and(|at| at >= then);
+        let recovered = self.rare.recovered_at.is_some_and(|at| at >= then);
         self.sacked > 0 || self.dup_acks >= 3 || self.recovered || recovered
     }
 
@@ -376,7 +391,7 @@ impl Half {
         let window = if syn { raw.into() } else { self.scaled(raw) };
         if to > self.una {
             if to > self.nxt {
-                self.counts.unseen += to - self.nxt;
+                self.rare.counts.unseen += to - self.nxt;
                 self.nxt = to;
             }
             result.bytes = to - self.una;
@@ -387,7 +402,7 @@ impl Half {
             }
             self.recovered = self.recovers() || self.sacked > 0 || self.dup_acks >= 3;
             if self.recovered {
-                self.recovered_at = Some(now.at);
+                self.rare.recovered_at = Some(now.at);
             }
             self.una = to;
             self.dup_acks = 0;
@@ -412,6 +427,10 @@ impl Half {
                 }
                 result.packet = Some(sent.packet);
             }
+            if self.sent.is_empty() {
+                // The next begins where it is asked for.
+                self.sent.clear();
+            }
             if let Some(sent) = newest
                 && sent.sends == 1
             {
@@ -422,7 +441,7 @@ impl Half {
             }
         } else if to == self.una && bare && self.flight() > 0 && raw == self.raw_window && !syn {
             self.dup_acks = self.dup_acks.saturating_add(1);
-            self.counts.duplicate_acks += 1;
+            self.rare.counts.duplicate_acks += 1;
             result.duplicate = true;
         }
         self.on_sack(now, blocks, &mut result);
@@ -517,7 +536,7 @@ impl Half {
     pub(crate) fn smoothed(&self, vantage: Vantage) -> Option<Duration> {
         let own = self.own.filter(|_| vantage != Vantage::Receiver);
         let turn = self.turn.unwrap_or_default();
-        own.or(self.rtt.smoothed.map(|far| far + turn))
+        own.or(self.rtt.smoothed().map(|far| far + turn))
     }
 
     /// The first that left after the last that this sender had heard when a packet left that comes by now, if

@@ -26,6 +26,7 @@ mod busy;
 pub mod capture;
 mod classify;
 mod connection;
+mod ends;
 mod explanation;
 mod gap;
 mod half;

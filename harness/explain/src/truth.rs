@@ -477,7 +477,8 @@ mod tests {
         truth.arrived(at(50_200), ENDS, &segment(0, 0, 300));
         let rtt = truth.ends[&ENDS].way.rtt();
         assert_eq!(
-            rtt.samples, 2,
+            rtt.samples(),
+            2,
             "of the first, and of the last, which left once"
         );
     }
@@ -513,7 +514,7 @@ mod tests {
             for (n, ack) in (0..).zip(acks) {
                 truth.arrived(at(1_200 + n), ENDS, &segment(0, 0, *ack));
             }
-            assert_eq!(truth.ends[&ENDS].way.rtt().samples, samples, "{acks:?}");
+            assert_eq!(truth.ends[&ENDS].way.rtt().samples(), samples, "{acks:?}");
         }
     }
 
@@ -524,7 +525,7 @@ mod tests {
         truth.arrived(at(210), ENDS, &segment(0, 0, 300));
         truth.sent(at(90_000), ENDS, 1, &segment(299, 1, 0));
         truth.arrived(at(99_000), ENDS, &segment(0, 0, 300));
-        assert_eq!(truth.ends[&ENDS].way.rtt().samples, 2);
+        assert_eq!(truth.ends[&ENDS].way.rtt().samples(), 2);
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl Path {
         }
         let Some([there, back]) = self.journeys(capture, ends, gap.end.packet) else {
             // From farther away the way to the receiver and back is shorter.
-            let far = |c: &Connection| c.rtt[side].min.unwrap_or_default();
+            let far = |c: &Connection| c.rtt[side].min().unwrap_or_default();
             let nearer = other.is_none_or(|other| match capture {
                 0 => far(connection) >= far(other),
                 _ => far(connection) > far(other),
@@ -237,7 +237,7 @@ impl Path {
         // round trip is between the captures.
         let between = there.least.zip(back.least).map(|(out, back)| out + back);
         let most = between
-            .zip(connection.rtt[side].min)
+            .zip(connection.rtt[side].min())
             .is_some_and(|(between, all)| between >= all.mul_ratio(3, 5));
         let near = other.is_some_and(|other| other.vantage[side] == Vantage::Receiver);
         Some(refine::refine(&gap, there, back, most || near))

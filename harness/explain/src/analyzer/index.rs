@@ -3,114 +3,103 @@
 //! Each packet asks, of as many connections as there are, so what is looked through is short: a part of a hash
 //! and the place. Whether it is the right one the connection in it tells, whose memory is wanted anyway.
 
+use crate::ends::Key;
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use std::hash::{BuildHasher, Hash, Hasher};
-use std::net::{IpAddr, SocketAddr};
-
-/// A connection by its ends, the lesser first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    addresses: [u128; 2],
-    ports: [u16; 2],
-    v6: bool,
-}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let [a, b] = self.addresses;
-        if self.v6 {
-            state.write_u128(a);
-            state.write_u128(b);
-        } else {
-            state.write_u64((a as u64) << 32 | b as u64);
-        }
-        state.write_u32(u32::from(self.ports[0]) << 16 | u32::from(self.ports[1]));
-    }
-}
-
-impl Key {
-    pub(super) fn of(a: SocketAddr, b: SocketAddr) -> Self {
-        let v6 = a.is_ipv6();
-        let [a, b] = [a, b].map(|end| match end.ip() {
-            IpAddr::V4(v4) => (v4.to_bits().into(), end.port()),
-            IpAddr::V6(v6) => (v6.to_bits(), end.port()),
-        });
-        let (a, b) = if a <= b { (a, b) } else { (b, a) };
-        Self {
-            addresses: [a.0, b.0],
-            ports: [a.1, b.1],
-            v6,
-        }
-    }
-}
+use narrows::table::{Entry, Table};
+use std::hash::BuildHasher;
 
 #[derive(Debug)]
 pub(super) struct Index {
-    places: HashTable<Place>,
+    places: Table<Place>,
     hasher: RandomState,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    tag: u32,
+    hash: u32,
     slot: u32,
 }
 
-/// Of a hash what says little of where it is in the table.
-const fn tag(hash: u64) -> u32 {
-    (hash >> 24) as u32
+/// Any slot.
+const ANY: u32 = u32::MAX - 1;
+
+impl Entry for Place {
+    type Seeds = ();
+    const EMPTY: Self = Self {
+        hash: 0,
+        slot: u32::MAX,
+    };
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.slot == Self::EMPTY.slot
+    }
+    #[inline]
+    fn hash(&self, (): &()) -> u64 {
+        self.hash.into()
+    }
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        self.hash == other.hash && (other.slot == ANY || self.slot == other.slot)
+    }
 }
 
 impl Index {
     pub(super) fn new() -> Self {
         Self {
-            places: HashTable::new(),
+            places: Table::new(),
             hasher: RandomState::default(),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.places.len()
+    }
+
+    /// What a connection is asked for by.
+    #[inline]
+    pub(super) fn hash(&self, key: &Key) -> u32 {
+        self.hasher.hash_one(key) as u32
+    }
+
+    /// Asks for the memory that a guess needs.
+    #[inline]
+    pub(super) fn ask_for(&self, hash: u32) {
+        self.places.ask_for(&Place { hash, slot: ANY }, &());
     }
 
     /// Where the connection is, nearly always.
     #[inline]
-    pub(super) fn guess(&self, key: &Key) -> Option<usize> {
-        let hash = self.hasher.hash_one(key);
-        let place = self.places.find(hash, |place| place.tag == tag(hash))?;
+    pub(super) fn guess(&self, hash: u32) -> Option<usize> {
+        let place = self.places.find(&Place { hash, slot: ANY }, &())?;
         Some(place.slot as usize)
     }
 
     /// Where the connection is: `is_it` looks.
     pub(super) fn find(&self, key: &Key, is_it: impl Fn(usize) -> bool) -> Option<usize> {
-        let hash = self.hasher.hash_one(key);
-        let is_it = |place: &Place| place.tag == tag(hash) && is_it(place.slot as usize);
-        Some(self.places.find(hash, is_it)?.slot as usize)
+        let hash = self.hash(key);
+        let is_it = |place: &Place| is_it(place.slot as usize);
+        let place = self
+            .places
+            .find_where(&Place { hash, slot: ANY }, &(), is_it)?;
+        Some(place.slot as usize)
     }
 
-    /// Enters a connection that is not in it. `key_of` looks whose place it is.
-    pub(super) fn insert(&mut self, key: &Key, slot: usize, key_of: impl Fn(usize) -> Option<Key>) {
-        let hash = self.hasher.hash_one(key);
-        let place = Place {
-            tag: tag(hash),
-            // Memory ends long before.
-            slot: slot as u32,
-        };
-        let hasher = &self.hasher;
-        let again = |place: &Place| {
-            let key = key_of(place.slot as usize);
-            key.map_or(0, |key| hasher.hash_one(key))
-        };
-        self.places.insert_unique(hash, place, again);
+    /// Enters a connection that is not in it.
+    pub(super) fn insert(&mut self, key: &Key, slot: usize) {
+        self.places.insert(self.place(key, slot), &());
     }
 
     /// Strikes out the connection that is in the place `slot`.
     pub(super) fn remove(&mut self, key: &Key, slot: usize) {
-        let hash = self.hasher.hash_one(key);
-        let is_it = |place: &Place| place.slot as usize == slot;
-        if let Ok(place) = self.places.find_entry(hash, is_it) {
-            place.remove();
+        self.places.remove(&self.place(key, slot), &());
+    }
+
+    fn place(&self, key: &Key, slot: usize) -> Place {
+        Place {
+            hash: self.hash(key),
+            // Memory ends long before.
+            slot: slot as u32,
         }
     }
 }
@@ -120,10 +109,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
+    use std::net::SocketAddr;
 
     fn key(n: u16) -> Key {
         let [a, b] = [n, 80].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
-        Key::of(a, b)
+        Key::between(a, b).0
     }
 
     proptest! {
@@ -140,7 +130,7 @@ mod tests {
                     (true, None) => {
                         slots.push(Some(key(n)));
                         model.insert(n, slots.len() - 1);
-                        index.insert(&key(n), slots.len() - 1, |slot| slots[slot]);
+                        index.insert(&key(n), slots.len() - 1);
                     }
                     (false, Some(slot)) => {
                         slots[slot] = None;
@@ -153,7 +143,7 @@ mod tests {
                 for n in 0..40 {
                     let found = index.find(&key(n), |slot| slots[slot] == Some(key(n)));
                     prop_assert_eq!(found, model.get(&n).copied());
-                    prop_assert!(found.is_none() || index.guess(&key(n)).is_some());
+                    prop_assert!(found.is_none() || index.guess(index.hash(&key(n))).is_some());
                 }
             }
         }

@@ -70,7 +70,7 @@ impl Tracked {
                 flight: ByteCount::new(half.flight().saturating_sub(half.sacked)),
                 packets,
                 small,
-                rtt: self.path_rtt.or(half.rtt.min),
+                rtt: self.path_rtt.or(half.rtt.min()),
                 timeout: half
                     .rtt
                     .timeout()
@@ -197,7 +197,7 @@ impl Tracked {
 
     /// The way from the place of the capture to `side` and back.
     pub(super) fn near(&self, side: Side) -> Duration {
-        let other = self.half[side.other().index()].rtt.min;
+        let other = self.half[side.other().index()].rtt.min();
         self.half[side.index()].turn.or(other).unwrap_or_default()
     }
 
@@ -269,8 +269,13 @@ mod tests {
             rounds: false,
             points: 0,
         };
-        let ends = [1_000, 80].map(|port| std::net::SocketAddr::from(([10, 0, 0, 1], port)));
-        let mut tracked = Tracked::new(0, ends[0], ends[1], Opened::Midway, seen(0), &rules);
+        let mut tracked = Tracked::new(
+            0,
+            crate::ends::Socket::Lesser,
+            Opened::Midway,
+            seen(0),
+            &rules,
+        );
         for half in &mut tracked.half {
             half.rtt.add(Duration::from_micros(100));
         }

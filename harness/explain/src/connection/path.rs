@@ -25,13 +25,13 @@ impl Tracked {
     /// has been measured often.
     pub(super) fn total(&self, side: Side) -> Option<Duration> {
         let half = &self.half[side.index()];
-        let near = match (half.turn, self.half[side.other().index()].rtt.min) {
+        let near = match (half.turn, self.half[side.other().index()].rtt.min()) {
             (Some(turn), Some(other)) => Some(turn.min(other)),
             (one, other) => one.or(other),
         };
-        let known = near.is_some() || half.rtt.samples >= SAMPLES;
+        let known = near.is_some() || half.rtt.samples() >= SAMPLES;
         half.rtt
-            .min
+            .min()
             .filter(|_| known)
             .map(|far| far + near.unwrap_or_default())
     }
@@ -39,13 +39,13 @@ impl Tracked {
     /// Where the capture was taken, seen from `side`.
     pub(super) fn vantage(&self, side: Side) -> Vantage {
         let half = &self.half[side.index()];
-        let other = self.half[side.other().index()].rtt.min;
+        let other = self.half[side.other().index()].rtt.min();
         let near = match (half.turn, other) {
             (Some(turn), Some(other)) => turn.min(other),
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => return Vantage::Unknown,
         };
-        let Some(far) = half.rtt.min else {
+        let Some(far) = half.rtt.min() else {
             return Vantage::Unknown;
         };
         let all = (far + near).as_nanos().max(1);

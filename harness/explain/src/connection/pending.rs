@@ -41,7 +41,7 @@ impl Tracked {
     /// How long `side` takes at most to answer an acknowledgement with data, seen from here.
     pub(super) fn release_time(&self, side: Side) -> Duration {
         let turn = self.half[side.index()].turn;
-        let other = self.half[side.other().index()].rtt.min;
+        let other = self.half[side.other().index()].rtt.min();
         let turn = turn.or(other).unwrap_or(self.threshold / 4);
         turn * 2 + Duration::from_micros(100)
     }
@@ -87,7 +87,7 @@ impl Tracked {
             return;
         }
         let k = side.index();
-        let (least, vantage) = (self.half[k].rtt.min, self.vantage(side));
+        let (least, vantage) = (self.half[k].rtt.min(), self.vantage(side));
         let una = self.half[k].una;
         let after = self.path_rtt.unwrap_or(UNKNOWN_RTT) * 2 + Duration::from_micros(200);
         let Some(pending) = &mut self.pending[k] else {

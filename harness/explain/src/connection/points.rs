@@ -14,6 +14,8 @@ pub(crate) struct Points {
     resolution: Duration,
     /// By side and kind: where the latest point is.
     latest: [[Option<usize>; PointKind::ALL.len()]; 2],
+    /// By side: where its stream begins.
+    origin: [Option<u64>; 2],
 }
 
 impl Points {
@@ -25,6 +27,11 @@ impl Points {
             most: if most == 0 { 0 } else { most.max(least) },
             ..Self::default()
         }
+    }
+
+    /// Where the stream of `side` begins: at `first`, if nothing was before.
+    pub(super) fn origin(&mut self, side: Side, first: u64) -> u64 {
+        *self.origin[side.index()].get_or_insert(first)
     }
 
     pub(super) fn push(&mut self, point: Point) {

@@ -99,7 +99,6 @@ impl Tracked {
         } else {
             PointKind::Resent
         };
-        self.origin[k].get_or_insert(start);
         self.point(now, side, kind, start, start + u64::from(space));
         match data {
             Data::New { .. } => {
@@ -169,7 +168,7 @@ impl Tracked {
                 if let Some(start) = before {
                     self.needless(now, side, segment, (start, alone), out);
                 }
-                self.half[k].needless = Some(now);
+                self.half[k].rare.needless = Some(now);
             }
             Data::Probe => {
                 if let Some((start, mut facts)) = facts {
@@ -190,7 +189,7 @@ impl Tracked {
         let asks = matches!(data, Data::Probe) || segment.len == 1 && !last;
         let (half, end) = (&mut self.half[k], start + u64::from(space));
         if asks && start >= half.una && (shut || half.updated) {
-            half.probed = Some(end);
+            half.rare.probed = Some(end);
         }
         let asks = half.updated && asks;
         half.updated = asks;
@@ -249,7 +248,10 @@ impl Tracked {
         let heard = alone.or_else(|| self.heard_by(side, now));
         let since = heard.filter(|heard| heard.at > before.at).unwrap_or(before);
         // What was acknowledged here, and had not been heard there, left first.
-        let first = self.half[k].needless.filter(|first| first.at > since.at);
+        let first = self.half[k]
+            .rare
+            .needless
+            .filter(|first| first.at > since.at);
         let since = first.unwrap_or(since);
         let waited = now.at.since(since.at);
         // The rest of the same flight is part of it.
@@ -366,7 +368,7 @@ impl Tracked {
             let from = half.offset(segment.seq);
             let tail = half.is_last(from, from + u64::from(segment.len));
             // One probe at a time is out (RFC 8985 section 7.2).
-            let again = half.needless.zip(alone);
+            let again = half.rare.needless.zip(alone);
             let again = again.is_some_and(|(before, alone)| before.at > alone.at);
             facts.timeouts = facts.timeouts.saturating_add(again.into());
             // Its timers run since it left last, or what left after it did.

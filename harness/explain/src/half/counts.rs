@@ -27,32 +27,49 @@ pub struct Counts {
 /// RFC 6298's estimator without a floor, and the least that was seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RttEstimate {
-    /// The least sample.
-    pub min: Option<Duration>,
-    /// SRTT.
-    pub smoothed: Option<Duration>,
-    /// RTTVAR.
-    pub variation: Duration,
-    /// Samples.
-    pub samples: u64,
+    least: Duration,
+    smoothed: Duration,
+    variation: Duration,
+    samples: u64,
 }
 
 impl RttEstimate {
     pub(crate) fn add(&mut self, sample: Duration) {
+        match self.smoothed() {
+            None => {
+                self.least = sample;
+                (self.smoothed, self.variation) = (sample, sample / 2);
+            }
+            Some(before) => {
+                self.least = self.least.min(sample);
+                self.variation = without_part(self.variation, 4) + before.abs_diff(sample) / 4;
+                self.smoothed = smooth(Some(before), sample);
+            }
+        }
         self.samples += 1;
-        self.min = Some(self.min.map_or(sample, |min| min.min(sample)));
-        let Some(smoothed) = self.smoothed else {
-            (self.smoothed, self.variation) = (Some(sample), sample / 2);
-            return;
-        };
-        let off = smoothed.abs_diff(sample);
-        self.variation = without_part(self.variation, 4) + off / 4;
-        self.smoothed = Some(smooth(Some(smoothed), sample));
+    }
+
+    /// Samples.
+    pub const fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The least sample.
+    #[inline]
+    pub fn min(&self) -> Option<Duration> {
+        (self.samples > 0).then_some(self.least)
+    }
+
+    /// SRTT.
+    #[inline]
+    pub fn smoothed(&self) -> Option<Duration> {
+        (self.samples > 0).then_some(self.smoothed)
     }
 
     /// SRTT + 4 RTTVAR: the timeout of a sender whose floor is below it.
     pub fn timeout(&self) -> Option<Duration> {
-        self.smoothed.map(|smoothed| smoothed + self.variation * 4)
+        let smoothed = self.smoothed()?;
+        Some(smoothed + self.variation * 4)
     }
 }
 

@@ -18,16 +18,17 @@ impl Half {
                 result.dsack = Some((start, end));
                 continue;
             }
-            if self.blocks[i.min(3)] == (start, end) {
+            if self.rare.blocks[i.min(3)] == (start, end) {
                 continue;
             }
             // Blocks grow at their end: what was seen of this one is passed over.
             let seen = self
+                .rare
                 .blocks
                 .iter()
                 .find(|b| b.0 == start && b.1 <= end && b.1 > start);
             let from = seen.map_or(start, |b| b.1).max(self.una);
-            self.blocks[i.min(3)] = (start, end);
+            self.rare.blocks[i.min(3)] = (start, end);
             let mut index = self.sent.partition_point(|sent| sent.end <= from);
             let mut newest: Option<Sent> = None;
             while let Some(sent) = self.sent.get_mut(index) {

@@ -65,7 +65,7 @@ impl Half {
             && (self.closed.is_some() || end <= self.una)
         {
             // One that asks for a window has text that is not acknowledged, or had it when it asked first.
-            let asks = end > self.una || self.closed.is_some() || self.probed == Some(end);
+            let asks = end > self.una || self.closed.is_some() || self.rare.probed == Some(end);
             let idle = self
                 .text
                 .is_none_or(|text| now.at.since(text.at) >= KEEP_ALIVE);
@@ -76,7 +76,7 @@ impl Half {
             }
         }
         if end <= self.una {
-            self.counts.needless += 1;
+            self.rare.counts.needless += 1;
             return Data::Needless;
         }
         let head = start <= self.una;
@@ -124,9 +124,9 @@ impl Half {
                     self.recover = self.nxt;
                 }
                 if again.sends == 0 {
-                    self.counts.filled += 1;
+                    self.rare.counts.filled += 1;
                 } else {
-                    self.counts.retransmitted += 1;
+                    self.rare.counts.retransmitted += 1;
                 }
                 Data::Retransmitted(again)
             }

@@ -76,6 +76,11 @@ const TICKS: [Duration; 4] = [
     Duration::from_millis(4),
     Duration::from_millis(10),
 ];
+
+/// One of [`TICKS`].
+#[derive(Clone, Copy, Debug)]
+struct Tick(u8);
+
 /// The least delay is that of so long at least, and of twice as long at most: clocks drift.
 const WINDOW: Duration = Duration::from_secs(2);
 /// So many ticks tell which clock it is.
@@ -85,8 +90,10 @@ const KNOWN: u32 = 16;
 /// without the estimate of the skew: old delays are forgotten instead).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StampClock {
-    first: Option<(u32, Instant)>,
-    tick: Option<Duration>,
+    /// The first timestamp, and when it came by.
+    first: Option<u32>,
+    tick: Option<Tick>,
+    began: Instant,
     /// The least delay since the time, and in the window before; in nanoseconds.
     least: (i64, Instant),
     before: Option<i64>,
@@ -94,13 +101,14 @@ pub(crate) struct StampClock {
 
 impl StampClock {
     /// How finely it tells, if that is known.
-    pub(crate) const fn tick(&self) -> Option<Duration> {
-        self.tick
+    #[inline]
+    pub(crate) fn tick(&self) -> Option<Duration> {
+        TICKS.get(usize::from(self.tick?.0)).copied()
     }
 
     /// When a packet with this timestamp came by at the soonest, if that is known to a hundredth of the time since.
     pub(crate) fn came_by(&self, value: u32, now: Instant) -> Option<Instant> {
-        let ((first, began), tick) = (self.first?, self.tick?);
+        let (first, tick) = (self.first?, self.tick()?);
         let ticks = value.wrapping_sub(first);
         if ticks > u32::MAX / 2 {
             return None;
@@ -109,15 +117,15 @@ impl StampClock {
         let after = (tick * u64::from(ticks))
             .as_nanos()
             .saturating_add_signed(least);
-        let at = began + Duration::from_nanos(after);
+        let at = self.began + Duration::from_nanos(after);
         (tick * 100 <= now.since(at)).then_some(at)
     }
 
     /// A packet with timestamp `value` is seen at `now`: how much later it comes than the quickest of
     /// late did, as far as its clock tells. Nothing as long as too little is known.
     pub(crate) fn lateness(&mut self, now: Instant, value: u32) -> Duration {
-        let Some((first, began)) = self.first else {
-            self.first = Some((value, now));
+        let Some(first) = self.first else {
+            (self.first, self.began) = (Some(value), now);
             self.least = (0, now);
             return Duration::ZERO;
         };
@@ -127,18 +135,20 @@ impl StampClock {
         }
         if ticks > u32::MAX / 4 {
             // It begins anew before it wraps around.
-            self.first = Some((value, now));
+            (self.first, self.began) = (Some(value), now);
             (self.least, self.before) = ((0, now), None);
             return Duration::ZERO;
         }
-        let elapsed = now.since(began);
+        let elapsed = now.since(self.began);
         if self.tick.is_none() && ticks >= KNOWN {
             let each = elapsed / u64::from(ticks);
-            self.tick = TICKS
+            let known = (0..).zip(TICKS);
+            self.tick = known
                 .into_iter()
-                .find(|tick| each >= *tick * 5 / 8 && each <= *tick * 8 / 5);
+                .find(|&(_, tick)| each >= tick * 5 / 8 && each <= tick * 8 / 5)
+                .map(|(n, _)| Tick(n));
         }
-        let Some(tick) = self.tick else {
+        let Some(tick) = self.tick() else {
             return Duration::ZERO;
         };
         let left = tick.as_nanos().saturating_mul(ticks.into());

@@ -480,7 +480,7 @@ impl Truth {
         let me = self.ends.entry(ends).or_default();
         let way = &mut me.way;
         way.takes(at, segment);
-        let (usual, least) = (way.rtt.timeout(), way.rtt.min);
+        let (usual, least) = (way.rtt.timeout(), way.rtt.min());
         let sent = !way.out.is_empty();
         // Waiting for what was sent again is part of the loss.
         let again = way.recover.is_some();
@@ -535,7 +535,7 @@ impl Truth {
         let start = since.max(me.last).max(me.arrived).max(way.left);
         let peer = self.ends.get(&[ends[1], ends[0]]);
         let said = peer.and_then(|end| end.way.opened);
-        let rtt = self.ends.get(&ends).and_then(|end| end.way.rtt.min);
+        let rtt = self.ends.get(&ends).and_then(|end| end.way.rtt.min());
         let lost = said.filter(|said| at.since(*said) > rtt.unwrap_or_default() * 2);
         let closed = lost.map_or(at, |said| said.max(start));
         let gaps = [

@@ -129,7 +129,7 @@ fn ours(explanation: &Explanation) -> Said {
             said.resent += counts.retransmitted + counts.needless;
             said.filled += counts.filled;
         }
-        let rtt = connection.rtt[Side::Client as usize].min;
+        let rtt = connection.rtt[Side::Client as usize].min();
         said.rtt = said
             .rtt
             .min(rtt.map_or(u64::MAX, |rtt| rtt.as_nanos() / 1_000));

@@ -172,8 +172,8 @@ fn connection_record(c: &Connection) -> ConnectionRecord {
             duplicate_acks: counts.duplicate_acks,
             marked: counts.marked,
             unseen_bytes: counts.unseen,
-            rtt_min_ns: c.rtt[k].min.map(Duration::as_nanos),
-            rtt_smoothed_ns: c.rtt[k].smoothed.map(Duration::as_nanos),
+            rtt_min_ns: c.rtt[k].min().map(Duration::as_nanos),
+            rtt_smoothed_ns: c.rtt[k].smoothed().map(Duration::as_nanos),
             rtt_modes_ns: c.modes[k].iter().map(|mode| mode.at.as_nanos()).collect(),
         }
     };
