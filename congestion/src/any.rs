@@ -20,8 +20,9 @@ use core::any::Any;
 use core::ops::Deref;
 
 /// Any congestion control: the same as a `Box<dyn CongestionControl>`, but those of this crate
-/// need no box.
+/// need no box. Which it is, is asked several times a packet: that has a place of its own.
 #[derive(Debug)]
+#[repr(u8)]
 pub enum AnyCongestion {
     /// RFC 5681.
     Reno(Reno),

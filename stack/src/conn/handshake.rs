@@ -112,11 +112,7 @@ pub(crate) const fn default_mss(remote: IpAddr) -> u16 {
 }
 
 /// What the sender needs to know of the configuration.
-pub(super) fn sender_policy(
-    config: &TcpConfig,
-    sack: bool,
-    rto_floor_before_sample: Duration,
-) -> SenderPolicy {
+pub(super) fn sender_policy(config: &TcpConfig, sack: bool) -> SenderPolicy {
     SenderPolicy {
         recovery: config.recovery,
         dup_thresh: config.dup_thresh,
@@ -127,7 +123,6 @@ pub(super) fn sender_policy(
         max_ack_delay: config.ack.delay,
         pacing: config.pacing,
         max_segments: config.buffers.max_outstanding_segments,
-        rto_floor_before_sample,
     }
 }
 
@@ -272,8 +267,8 @@ impl<T: TcpTypes> Connection<T> {
         let mut start = FlowStart::new(mss, self.initial_window(mss));
         start.initial_ssthresh = self.rare.initial_ssthresh.unwrap_or(start.initial_ssthresh);
         let cc = T::congestion(&self.config, &start);
-        let policy = sender_policy(&self.config, self.sack, self.rto_floor());
-        self.snd.begin(mss, policy, cc, rtt, now);
+        let policy = sender_policy(&self.config, self.sack);
+        self.snd.begin(mss, policy, cc, rtt, self.rto_floor(), now);
         self.limit_records();
         let rule = self.config.idle_restart;
         self.snd.validate_window(rule, start.initial_window, now);

@@ -50,9 +50,7 @@ use flow_window::{OfferedWindow, SendWindow};
 use handshake::{Handshake, PeerOffers};
 use icmp::PathMtu;
 use narrows_congestion::local_drop::LocalDropAnswer;
-use narrows_congestion::{
-    ByteCount, CongestionControl, Duration, FlowStart, Instant, RttEstimator,
-};
+use narrows_congestion::{ByteCount, CongestionControl, FlowStart, Instant, RttEstimator};
 use rare::Rare;
 use reassembly::Reassembly;
 use state::{CloseReason, Origin, State};
@@ -236,7 +234,7 @@ impl<T: TcpTypes> Connection<T> {
         let snd = Sender::new(
             1,
             mss,
-            handshake::sender_policy(&config, false, Duration::ZERO),
+            handshake::sender_policy(&config, false),
             cc,
             T::rto(&config),
             remembered_rtt(&opening.metrics),

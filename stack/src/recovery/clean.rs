@@ -142,7 +142,6 @@ mod tests {
             max_ack_delay: Duration::from_millis(25),
             pacing: PacingMode::Off,
             max_segments: 1_000,
-            rto_floor_before_sample: Duration::ZERO,
         };
         let mss = ByteCount::new(MSS);
         let factory = CongestionRegistry::standard().get(congestion).unwrap();

@@ -7,17 +7,20 @@ use crate::sparse::Sparse;
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
-    /// The handshake is complete and has settled these values; `rtt` is what it measured.
+    /// The handshake is complete and has settled these values; `rtt` is what it measured, `floor`
+    /// that of the RTO until there is a sample.
     pub fn begin(
         &mut self,
         mss: ByteCount,
         policy: SenderPolicy,
         cc: C,
         rtt: Option<Duration>,
+        floor: Duration,
         now: Instant,
     ) {
         self.mss = mss;
         self.policy = policy;
+        self.floor_rto(floor);
         self.needs = cc.needs();
         self.rate = RateEstimator::of(&self.needs);
         self.cc = cc;
@@ -37,7 +40,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The handshake of a sender that has [begun](Self::begin) before it was complete is: `rtt` is
     /// what it measured, `floor` that of the RTO until there is a sample, `cc` begins anew.
     pub fn confirm(&mut self, cc: Option<C>, rtt: Option<Duration>, floor: Duration, now: Instant) {
-        self.policy.rto_floor_before_sample = floor;
+        self.floor_rto(floor);
         self.backoff = 0;
         if let Some(cc) = cc {
             self.needs = cc.needs();
@@ -47,6 +50,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.learn_round_trip(rtt, now);
         if !self.is_idle() {
             self.arm_rto(now);
+        }
+    }
+
+    fn floor_rto(&mut self, floor: Duration) {
+        if self.rare.rto_floor != floor {
+            self.rare.rto_floor = floor;
         }
     }
 

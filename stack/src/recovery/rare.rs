@@ -9,7 +9,7 @@ use super::tlp::TlpEpisode;
 use super::validation::Validation;
 use crate::rng::Rng;
 use crate::sparse::{Begins, Rarely, Sparse};
-use narrows_congestion::Instant;
+use narrows_congestion::{Duration, Instant};
 
 /// In a box of the [`Sender`](super::Sender) from its first change on.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub(super) struct Rare {
     pub(super) pacer: Option<Box<Pacer>>,
     /// From the first number on that was drawn.
     pub(super) rng: Option<Box<Rng>>,
+    /// The RTO is at least this until the first RTT sample, after a SYN timeout (RFC 6298 section 5.7).
+    pub(super) rto_floor: Duration,
     /// When the first of what [`Sender::fruitless`](super::Sender) counts was.
     pub(super) retrying_since: Instant,
     /// How often a retransmission of what starts here was found lost other than by a timeout,
@@ -52,6 +54,7 @@ impl Begins for Rare {
         retransmitted_to: 0,
         pacer: None,
         rng: None,
+        rto_floor: Duration::ZERO,
         retrying_since: Instant::ZERO,
         first_lost_again: (0, 0),
         lowered_at: Instant::ZERO,

@@ -33,8 +33,6 @@ pub struct SenderPolicy {
     pub pacing: PacingMode,
     /// Records on the scoreboard at most.
     pub max_segments: usize,
-    /// A floor of the RTO until the first RTT sample, set after a SYN timeout (RFC 6298 5.7).
-    pub rto_floor_before_sample: Duration,
 }
 
 /// RFC 3042 section 2: segments beyond the window, for the first duplicate ACKs.

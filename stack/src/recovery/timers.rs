@@ -110,7 +110,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .rto
             .rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
         if self.rtt.samples() == 0 {
-            rto.max(self.policy.rto_floor_before_sample)
+            rto.max(self.rare.rto_floor)
         } else {
             rto
         }
