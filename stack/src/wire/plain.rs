@@ -142,7 +142,9 @@ impl PlainSegment {
             .0
             .split_at_mut(tcp::FIXED_LEN / 4);
         let mut sum = put_words(&self.tcp.words(len, 0), out);
-        if let Some(Timestamps { val, ecr }) = self.tcp.timestamps {
+        if let Some(Timestamps { val, ecr }) = self.tcp.timestamps
+            && let Some(options) = options.first_chunk_mut::<3>()
+        {
             sum = sum + put_words(&[u32::from_be_bytes(ALIGNED_TIMESTAMPS), val, ecr], options);
         }
         Ok(Head {
