@@ -131,14 +131,18 @@ impl Pieces {
 
     fn view(&self, range: &Range<u64>) -> BytesView<'_> {
         let behind = self.list.partition_point(|p| p.start <= range.start);
-        let mut parts = (self.list.range(behind.saturating_sub(1)..)).map(|p| p.part(range));
-        let mut next = || parts.next().unwrap_or_default();
-        let view = BytesView::new(next(), next());
-        assert_eq!(
-            view.len() as u64,
-            range.end - range.start,
-            "a view is no longer than MIN_SHARED"
-        );
+        let part = |at: usize| {
+            self.list
+                .get(at)
+                .map_or(Default::default(), |p| p.part(range))
+        };
+        let (at, len) = (behind.saturating_sub(1), (range.end - range.start) as usize);
+        let first = part(at);
+        if first.len() == len {
+            return BytesView::new(first, &[]);
+        }
+        let view = BytesView::new(first, part(at + 1));
+        assert_eq!(view.len(), len, "a view is no longer than MIN_SHARED");
         view
     }
 
