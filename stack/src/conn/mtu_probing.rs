@@ -370,8 +370,7 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// Payload of the segments into which a device cuts a packet with `len` bytes from the stream
-    /// offset `start` on: a probe is not cut.
+    /// Payload of the segments into which a device cuts the packet: a probe is not cut.
     #[inline]
     pub(crate) fn cut_at(&self, out: &Output) -> ByteCount {
         let (mss, len) = (self.snd.mss(), out.payload_len());

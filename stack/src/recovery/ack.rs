@@ -177,7 +177,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !(self.is_concerned() || input.ece || input.dsack.is_some()) {
             return;
         }
-        let seen = self.deliver(input);
+        let mut seen = Delivered::default();
+        self.deliver(input, &mut seen);
         self.measure(input, &seen);
         // Congestion control hears of the delivery first, then of congestion.
         self.inform(input, &seen);
@@ -188,19 +189,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The scoreboard takes it in, and SND.UNA moves.
     #[inline(always)] // A step of one.
-    fn deliver(&mut self, input: &AckInput<'_>) -> Delivered {
+    fn deliver(&mut self, input: &AckInput<'_>, seen: &mut Delivered) {
         let now = input.now;
         let prior_una = self.una;
         let advanced = input.ack > prior_una;
         let outstanding = self.nxt > prior_una;
-        let mut seen = Delivered {
-            prior_una,
-            advanced,
-            one_segment: self.cc.cwnd() == self.mss,
-            first_news: input.dsack.is_some_and(|d| d.0 == prior_una)
-                && self.board.sacked().is_zero(),
-            ..Delivered::default()
-        };
+        seen.prior_una = prior_una;
+        seen.advanced = advanced;
+        seen.one_segment = self.cc.cwnd() == self.mss;
+        seen.first_news =
+            input.dsack.is_some_and(|d| d.0 == prior_una) && self.board.sacked().is_zero();
         let sacked_before = self.board.highest_sacked();
         let recover = self.recover;
         let rate = &mut self.rate;
@@ -242,7 +240,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             bytes = self.emulate_sack(seen.duplicate, advanced, cumulative_segments, bytes);
         }
         seen.bytes = bytes;
-        seen
     }
 
     /// RTT (RFC 6298 section 3: Karn's rule, unless a timestamp tells).
