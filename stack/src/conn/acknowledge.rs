@@ -194,6 +194,8 @@ impl Past {
 pub(crate) struct AckState {
     policy: Policy,
     owed: Owed,
+    /// What was owed when a segment last left, for when it turns out that it did not.
+    settled: Owed,
     /// Segments received since the last acknowledgement left.
     segments: u32,
     last_data: Instant,
@@ -209,6 +211,7 @@ impl AckState {
                 None => Policy::Rfc(policy.quick_acks),
             },
             owed: Owed::Nothing,
+            settled: Owed::Nothing,
             segments: 0,
             last_data: Instant::ZERO,
             last_sent: Seq(0),
@@ -323,8 +326,15 @@ impl AckState {
     #[inline]
     pub(crate) fn on_sent(&mut self, ack: Seq) {
         self.last_sent = ack;
-        self.owed = Owed::Nothing;
+        self.settled = core::mem::replace(&mut self.owed, Owed::Nothing);
         self.segments = 0;
+    }
+
+    /// The segment that left last did not leave: what it settled is owed again.
+    pub(crate) fn on_unsent(&mut self) {
+        if self.settled != Owed::Nothing {
+            self.force();
+        }
     }
 
     /// Last.ACK.sent of RFC 7323 section 4.3.
@@ -454,5 +464,24 @@ mod tests {
         a.on_sent(Seq(1));
         a.on_disorder(&DELAYED, at(2));
         assert!(a.is_due(), "the engine acknowledges disorder itself");
+    }
+
+    #[test]
+    fn what_never_left_settles_nothing_and_owes_nothing_new() {
+        let mut a = AckState::new(&DELAYED, None);
+        a.on_sent(Seq(0));
+        a.on_unsent();
+        assert!(!a.is_due(), "nothing was owed");
+        a.on_data(&DELAYED, B, 1, at(1));
+        for _ in 0..2 {
+            a.on_sent(Seq(0));
+            assert!(!a.is_due());
+            a.on_unsent();
+            assert!(a.is_due(), "however often it is refused");
+        }
+        a.on_sent(Seq(0));
+        a.on_sent(Seq(0));
+        a.on_unsent();
+        assert!(!a.is_due(), "the one before has left");
     }
 }

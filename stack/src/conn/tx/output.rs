@@ -578,8 +578,12 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_keepalive = true;
             return;
         }
-        // Whatever it acknowledged is owed again.
-        self.ack.force();
+        if payload_len == 0 {
+            // It was there to acknowledge, or to answer.
+            self.ack.force();
+        } else {
+            self.ack.on_unsent();
+        }
     }
 
     /// The sequence number on the wire of an absolute one.
