@@ -3,7 +3,7 @@
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::net::nic::{
-    Coalescing, CpuSpec, NicSpec, ReceiveSpec, Refill, ShaperSpec, TransmitBuffers,
+    Coalescing, CpuSpec, Moment, NicSpec, ReceiveSpec, Refill, ShaperSpec, TransmitBuffers,
 };
 use crate::net::pause::PauseSpec;
 use crate::scenario::network::capacity;
@@ -31,6 +31,8 @@ pub struct Nic {
     pub refuse: Share,
     /// Refused sends in a row, on average.
     pub refuse_run: u32,
+    /// How long it refuses, on average; by sends if `None`.
+    pub refuse_for: Option<Duration>,
     /// Rate of a token bucket before the wire.
     pub shaper_rate: Option<Rate>,
     /// Its burst.
@@ -62,6 +64,7 @@ impl Default for Nic {
             tx_frames: 1,
             refuse: Share(0),
             refuse_run: 8,
+            refuse_for: None,
             shaper_rate: None,
             shaper_burst: ByteCount::new(65_536),
             shaper_tick: Duration::ZERO,
@@ -96,6 +99,8 @@ impl Knobs for Nic {
         "A NIC refuses a send with this probability if it took the one before: a buffer is unavailable at the moment." },
         knob! { refuse_run: "refuse_run", "refused in a row", Kind::Whole { least: 1, most: 1_000_000 },
         "Sends that it refuses in a row then, on average (geometric)." },
+        knob! { refuse_for: "refuse_for", "refused for", Kind::Or("off", &Kind::Time { least: 1_000, most: MOST }),
+        "How long it refuses then, on average (geometric, in microseconds), however much is tried; off is so many sends (refuse_run)." },
         knob! { shaper_rate: "shaper_rate", "shaper rate", Kind::Or("off", &Kind::Rate),
         "Rate of a token bucket before the wire, in bits of frames.", "tc-tbf(8)" },
         knob! { shaper_burst: "shaper_burst", "shaper burst", Kind::Size { least: 64, most: 1 << 40 },
@@ -155,7 +160,11 @@ impl Nic {
             None if self.refuse == Share(0) => TransmitBuffers::Enough,
             None => TransmitBuffers::Moments {
                 refuse: Probability::ratio(self.refuse.0.into(), Share::ALL.0.into()),
-                mean: self.refuse_run,
+                lasts: self
+                    .refuse_for
+                    .map_or(Moment::Sends(self.refuse_run), |mean| {
+                        Moment::Micros((mean.as_nanos() / 1_000) as u32)
+                    }),
             },
         };
         NicSpec {

@@ -23,7 +23,7 @@ use super::buffer::{Capacity, Depth, InService, Limit};
 pub use cpu::CpuSpec;
 pub use receive::{Coalescing, HostStats, ReceiveSpec};
 pub use shaper::ShaperSpec;
-pub use transmit::{Refill, TransmitBuffers, WithoutBuffer};
+pub use transmit::{Moment, Refill, TransmitBuffers, WithoutBuffer};
 
 /// A NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,9 @@
 //!   at a time as a completion interrupt reports; or at a rate of their own, whoever else uses up
 //!   the rest.
 //! - **Moments without any**: a send is refused with some probability, and those after it, too, on
-//!   average so many in all (a chain of two states). A buffer is *unavailable now*, the supply is not
-//!   exhausted: of sends refused once the share 1 - 1/mean is refused again.
+//!   average so many in all (a chain of two states), or for so long. A buffer is *unavailable now*,
+//!   the supply is not exhausted. Counted in sends, of those refused once the share 1 - 1/mean is
+//!   refused again, however late; counted in time, who waits for longer finds a buffer.
 //!
 //! Which of them, if any, stands behind the refusals of a real driver is not known from its error
 //! code: they are named so that experiments can tell what would follow. A host whose packet was
@@ -42,9 +43,18 @@ pub enum TransmitBuffers {
     Moments {
         /// A send is refused with this probability if the one before was not.
         refuse: Probability,
-        /// Refused sends in a row, on average; at least one.
-        mean: u32,
+        /// How long that goes on.
+        lasts: Moment,
     },
+}
+
+/// How long a moment without a buffer is. It has no memory: what is left of it is as long as all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// So many sends in a row, on average; at least one.
+    Sends(u32),
+    /// So many microseconds, on average, whatever is tried; at least one.
+    Micros(u32),
 }
 
 /// When buffers come back.
@@ -78,6 +88,13 @@ enum Buffers {
         refuse: Probability,
         ends: Probability,
         refusing: bool,
+        random: Stream,
+    },
+    MomentsOfTime {
+        refuse: Probability,
+        /// A microsecond of a moment is its last with this probability.
+        ends: Probability,
+        until: SimTime,
         random: Stream,
     },
 }
@@ -165,11 +182,19 @@ impl Transmit {
                     per_second: u128::from(rate.max(1)),
                 },
             },
-            TransmitBuffers::Moments { refuse, mean } => Buffers::Moments {
-                refuse,
-                ends: Probability::ratio(1, u64::from(mean.max(1))),
-                refusing: false,
-                random,
+            TransmitBuffers::Moments { refuse, lasts } => match lasts {
+                Moment::Sends(mean) => Buffers::Moments {
+                    refuse,
+                    ends: Probability::ratio(1, u64::from(mean.max(1))),
+                    refusing: false,
+                    random,
+                },
+                Moment::Micros(mean) => Buffers::MomentsOfTime {
+                    refuse,
+                    ends: Probability::ratio(1, u64::from(mean.max(1))),
+                    until: SimTime::ZERO,
+                    random,
+                },
             },
         };
         Self {
@@ -234,7 +259,10 @@ impl Transmit {
                 let wait = SimTime::from_picos(u64::try_from(wait).unwrap_or(u64::MAX));
                 Retry::At((*as_of + wait).max(now + SimTime::from_picos(1)))
             }
-            (Refusal::Buffers, Buffers::Moments { .. } | Buffers::Enough) => Retry::Frame,
+            (
+                Refusal::Buffers,
+                Buffers::Moments { .. } | Buffers::MomentsOfTime { .. } | Buffers::Enough,
+            ) => Retry::Frame,
         }
     }
 }
@@ -281,6 +309,25 @@ impl Buffers {
                     return true;
                 }
                 *refusing = !random.chance(*ends);
+                false
+            }
+            Self::MomentsOfTime {
+                refuse,
+                ends,
+                until,
+                random,
+            } => {
+                if now < *until {
+                    return false;
+                }
+                if !random.chance(*refuse) {
+                    return true;
+                }
+                let micro = SimTime::from_micros(1);
+                *until = now + micro;
+                while !random.chance(*ends) {
+                    *until += micro;
+                }
                 false
             }
         }
@@ -353,7 +400,7 @@ mod tests {
         let (p, mean) = (0.01, 8.0);
         let mut t = transmit(TransmitBuffers::Moments {
             refuse: Probability::ratio(1, 100),
-            mean: 8,
+            lasts: Moment::Sends(8),
         });
         let (mut refused, mut again, mut runs, mut before) = (0_u32, 0_u32, 0_u32, false);
         let sends = 1_000_000_u32;
@@ -372,5 +419,34 @@ mod tests {
         let run = f64::from(refused) / f64::from(runs);
         assert!(near(run, mean / (1.0 - p)), "{run}");
         assert_eq!(t.retry(SimTime::ZERO, frames(9, 9)), Retry::Frame);
+    }
+
+    /// Without memory: who tries again after `w` is refused again with exp(-w / mean), and the state
+    /// that is left at a rate of one a mean and entered by a send with p holds what the chain gives.
+    #[test]
+    fn moments_of_time_are_over_for_who_waits() {
+        let refused_again = |wait: u64| {
+            let mut t = transmit(TransmitBuffers::Moments {
+                refuse: Probability::ratio(1, 100),
+                lasts: Moment::Micros(32),
+            });
+            let (mut refused, mut again, mut before) = (0_u32, 0_u32, false);
+            let mut at = SimTime::ZERO;
+            for _ in 0..1_000_000_u32 {
+                let is = t.offer(at, true, 1, frames(0, 0)).is_err();
+                refused += u32::from(is);
+                again += u32::from(is && before);
+                before = is;
+                at += SimTime::from_micros(wait);
+            }
+            // Less those with which a new moment begins as soon as one is over.
+            (f64::from(again) / f64::from(refused) - 0.01) / 0.99
+        };
+        for wait in [1, 8, 32, 64] {
+            let expected = (-(wait as f64) / 32.0).exp();
+            let is = refused_again(wait);
+            assert!((is - expected).abs() < 0.02, "{wait}: {is}, {expected}");
+        }
+        assert!(refused_again(400) < 0.005);
     }
 }
