@@ -103,7 +103,7 @@ pub fn section(report: &Report<'_>) -> String {
     let _ = writeln!(out, "{}\n", report.tally());
     let rows = report.rows.iter().map(|row| {
         let verdict = match &row.verdict {
-            Verdict::Holds => "holds".to_owned(),
+            other if other.why().is_empty() => other.word().to_owned(),
             other => format!("{}: {}", other.word(), other.why()),
         };
         let claim = row.claim;

@@ -48,8 +48,8 @@ pub enum Verdict {
     Unexplained,
     /// What judges it has no value; why.
     Unknown(String),
-    /// It runs with all rows only.
-    NeedsFull,
+    /// It runs with all rows only; what they gave, if somebody has said.
+    NeedsFull(&'static str),
     /// Nothing runs it; what it takes.
     Open(&'static str),
 }
@@ -61,7 +61,7 @@ impl Verdict {
             Self::Holds => "holds",
             Self::Differs(_) | Self::Unexplained => "differs",
             Self::Unknown(_) => "unknown",
-            Self::NeedsFull => "not run",
+            Self::NeedsFull(_) => "takes --full",
             Self::Open(_) => "open",
         }
     }
@@ -73,7 +73,7 @@ impl Verdict {
             Self::Differs(why) => format!("because {why}"),
             Self::Unexplained => "and nobody has said why".to_owned(),
             Self::Unknown(why) => why.clone(),
-            Self::NeedsFull => "it takes --full".to_owned(),
+            Self::NeedsFull(gave) => (*gave).to_owned(),
             Self::Open("") => "nothing runs it yet".to_owned(),
             Self::Open(needs) => format!("nothing runs it yet; it takes {needs}"),
         }
@@ -139,14 +139,16 @@ impl<'s> Report<'s> {
                 .is_some_and(|f| f.as_ref().is_err_and(lost))
     }
 
-    /// The verdicts in a sentence: `12 claims hold, 1 differs, 3 are open.`
+    /// The verdicts in a sentence: `Of 16 claims 12 hold, 1 differs, 3 are open.`
     pub fn tally(&self) -> String {
-        let said = ["holds", "differs", "unknown", "not run", "open"].map(|word| {
+        let said = ["holds", "differs", "unknown", "takes --full", "open"].map(|word| {
             let n = self.count(word);
             (n > 0).then(|| match (n, word) {
                 (1, "holds" | "differs") => format!("1 {word}"),
                 (n, "holds") => format!("{n} hold"),
                 (n, "differs") => format!("{n} differ"),
+                (1, "takes --full") => format!("1 {word}"),
+                (n, "takes --full") => format!("{n} take --full"),
                 (1, word) => format!("1 is {word}"),
                 (n, word) => format!("{n} are {word}"),
             })
@@ -159,17 +161,22 @@ impl<'s> Report<'s> {
 }
 
 fn judged(claim: &'static Claim, row: &Row, played: &Played) -> ClaimReport {
-    let (measured, verdict) = match ((row.judge)(played), row.because) {
-        (Ok(finding), because) => {
-            let verdict = match (finding.judged, because) {
-                (Judged::Holds, _) => Verdict::Holds,
-                (Judged::Differs, Some(why)) => Verdict::Differs(why),
-                (Judged::Differs, None) => Verdict::Unexplained,
+    let in_part = row.in_full.filter(|_| played.extent() == Extent::Usual);
+    let (measured, verdict) = match (row.judge)(played) {
+        Ok(finding) => {
+            let verdict = match (in_part, finding.judged, row.because) {
+                (Some(gave), ..) => Verdict::NeedsFull(gave),
+                (None, Judged::Holds, _) => Verdict::Holds,
+                (None, Judged::Differs, Some(why)) => Verdict::Differs(why),
+                (None, Judged::Differs, None) => Verdict::Unexplained,
             };
             (finding.measured, verdict)
         }
-        (Err(NoAnswer::NeedsFull), _) => (String::new(), Verdict::NeedsFull),
-        (Err(NoAnswer::Missing(why)), _) => (String::new(), Verdict::Unknown(why)),
+        Err(NoAnswer::NeedsFull) => {
+            let gave = row.in_full.unwrap_or_default();
+            (String::new(), Verdict::NeedsFull(gave))
+        }
+        Err(NoAnswer::Missing(why)) => (String::new(), Verdict::Unknown(why)),
     };
     ClaimReport {
         claim,

@@ -126,6 +126,8 @@ pub struct Row {
     pub judge: fn(&Played) -> Answer<Finding>,
     /// Why it differs, if it does.
     pub because: Option<&'static str>,
+    /// It takes all rows' runs; what they gave.
+    pub in_full: Option<&'static str>,
 }
 
 impl Row {
@@ -135,6 +137,7 @@ impl Row {
             claim,
             judge,
             because: None,
+            in_full: None,
         }
     }
 
@@ -144,6 +147,16 @@ impl Row {
     pub const fn because(self, why: &'static str) -> Self {
         Self {
             because: Some(why),
+            ..self
+        }
+    }
+
+    /// It takes the runs of `--full` to judge it, which gave this. What fewer runs give is shown,
+    /// and without a reason ([`Self::because`]) it has to hold where all run.
+    #[must_use]
+    pub const fn in_full(self, gave: &'static str) -> Self {
+        Self {
+            in_full: Some(gave),
             ..self
         }
     }

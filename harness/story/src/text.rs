@@ -52,7 +52,7 @@ pub fn report(report: &Report<'_>, colour: Colour, columns: usize) -> String {
             Verdict::Holds => GREEN,
             Verdict::Unexplained | Verdict::Unknown(_) => RED,
             Verdict::Differs(_) => YELLOW,
-            Verdict::NeedsFull | Verdict::Open(_) => DIM,
+            Verdict::NeedsFull(_) | Verdict::Open(_) => DIM,
         };
         let why = row.verdict.why();
         let line = Line {

@@ -1,21 +1,23 @@
 //! `racks`: six racks over four fabric switches; what is dropped and marked at each tier.
 
+mod discards;
 #[cfg(target_os = "linux")]
 mod live;
 mod merging;
+mod order;
 mod published;
 mod reasons;
 
 use crate::grid::{Column, Grid};
 use crate::judge::{Finding, Judged};
-use crate::played::{Answer, NoAnswer, Played, missing};
+use crate::played::{Answer, Played};
 use crate::scene::Scene;
 use crate::story::{Live, Next, Row, Story, Table};
-use narrows_experiment::stats::Estimate;
+use discards::fabric_drops;
 use narrows_experiment::summary::Holds;
 use narrows_report::points::number;
-use published::{Measure, PUBLISHED, half, less_dropped, over};
-use reasons::{BURSTS, ONE_RACK, THREE_RACKS, TWO_RACKS};
+use published::{Measure, PUBLISHED, less_dropped, over};
+use reasons::{ONE_RACK, THREE_RACKS, TWO_RACKS};
 
 /// The story.
 pub const STORY: Story = Story {
@@ -23,40 +25,14 @@ pub const STORY: Story = Story {
     about: "Six racks: DCTCP drops less, and its marks cost the receiver its merging.",
     scenes: &[
         Scene::new("racks", "racks")
-            .with(&[("run.repetitions", "6")])
-            .usually(&[("run.repetitions", "3")])
+            .with(&[("run.repetitions", "3")])
             .keeping_outcomes(),
-        // What DCTCP drops are bursts: a mean takes more runs, and those of one rack fit into a minute.
-        Scene::new(ONE_DCTCP, "racks").with(&[
-            ("cc", "dctcp"),
-            ("workers", "h48..h63"),
-            ("run.seed", "1001"),
-            ("run.repetitions", "2"),
-        ]),
-        Scene::new(TWO_DCTCP, "racks")
-            .with(&[
-                ("cc", "dctcp"),
-                ("workers", "h48..h79"),
-                ("run.seed", "6001"),
-                ("run.repetitions", "20"),
-            ])
-            .in_full(),
-        Scene::new(THREE_DCTCP, "racks")
-            .with(&[
-                ("cc", "dctcp"),
-                ("workers", "h48..h95"),
-                ("run.seed", "4001"),
-                ("run.repetitions", "40"),
-            ])
-            .in_full(),
-        Scene::new(THREE_CUBIC, "racks")
-            .with(&[
-                ("cc", "cubic"),
-                ("workers", "h48..h95"),
-                ("run.seed", "4001"),
-                ("run.repetitions", "6"),
-            ])
-            .in_full(),
+        discards::ONE_CUBIC,
+        discards::ONE_DCTCP,
+        discards::TWO_CUBIC,
+        discards::TWO_DCTCP,
+        discards::THREE_CUBIC,
+        discards::THREE_DCTCP,
         // Another run, with receive sides that merge, and what that costs; usually 10 ms of it.
         Scene::new("processors", "racks")
             .with(&[
@@ -75,7 +51,7 @@ pub const STORY: Story = Story {
     ],
     tables: &[
         Table::points(
-            "Stores write to one, two and three racks of workers, by tier: means of runs of 28 ms, usually three",
+            "Stores write to one, two and three racks of workers, by tier: means of three runs of 28 ms",
             "racks",
             &[
                 Column::new("fabric to rack busy", UTILISATION),
@@ -103,10 +79,10 @@ pub const STORY: Story = Story {
     phenomenon,
     rows: &[
         Row::new("D18", stores_write_to_workers),
-        Row::new("D19", three_racks_are_not_full).because(THREE_RACKS),
-        Row::new("D20", two_racks_are_full).because(TWO_RACKS),
-        Row::new("D21", one_rack_is_overrun).because(ONE_RACK),
-        Row::new("D22", dctcp_drops_less).because(BURSTS),
+        Row::new("D19", |played| order::of(played, 3)).because(THREE_RACKS),
+        Row::new("D20", |played| order::of(played, 2)).because(TWO_RACKS),
+        Row::new("D21", |played| order::of(played, 1)).because(ONE_RACK),
+        Row::new("D22", discards::dctcp_drops_less).in_full(discards::GAVE),
         Row::new("D23", merging::processors_work_most_at_half),
         Row::new("D24", merging::aggregates_are_as_expected),
         Row::new("D26", what_was_found_is_pinned),
@@ -125,12 +101,6 @@ pub const STORY: Story = Story {
     #[cfg(not(target_os = "linux"))]
     live: Live::Cannot("it takes Linux's network namespaces"),
 };
-
-/// Scenes that have more runs of some points, each with seeds of its own.
-const ONE_DCTCP: &str = "one rack of DCTCP";
-const TWO_DCTCP: &str = "two racks of DCTCP";
-const THREE_DCTCP: &str = "three racks of DCTCP";
-const THREE_CUBIC: &str = "three racks of CUBIC";
 
 /// One, two and three racks of workers.
 const WORKERS: [&str; 3] = ["h48..h63", "h48..h79", "h48..h95"];
@@ -196,23 +166,42 @@ fn sides(played: &Played, scene: &str, racks: usize, cc: &str) -> Answer<[Side; 
     Ok(sides)
 }
 
+/// What stores and workers did.
+struct BySide {
+    /// Sent again, in percent: stores with CUBIC and DCTCP, workers with both.
+    again: [[f64; 2]; 2],
+    /// How much more processors work with DCTCP, in percent.
+    processor: [f64; 2],
+    /// Marked with DCTCP on the way to them, in percent.
+    marked: [f64; 2],
+}
+
+fn by_side(played: &Played, racks: usize) -> Answer<BySide> {
+    let of = |scene, cc| sides(played, scene, racks, cc);
+    let (cubic, dctcp) = (of("racks", "cubic")?, of("racks", "dctcp")?);
+    let (before, after) = (of("processors", "cubic")?, of("processors", "dctcp")?);
+    let again = |side: &Side| side.again / side.segments.max(1.0) * 100.0;
+    let marked = |side: &Side| side.marked / side.arrived.max(1.0) * 100.0;
+    let more = |side: usize| (after[side].load / before[side].load - 1.0) * 100.0;
+    Ok(BySide {
+        again: [0, 1].map(|side| [again(&cubic[side]), again(&dctcp[side])]),
+        processor: [more(0), more(1)],
+        // What workers sent is marked on the way to stores.
+        marked: [marked(&dctcp[1]), marked(&dctcp[0])],
+    })
+}
+
 /// All that the text has of some racks of workers.
 fn measures(played: &Played, racks: usize) -> Answer<Vec<Measure>> {
     let text = &PUBLISHED[racks - 1];
     let busy = both(played, racks, UTILISATION)?.map(|share| share * 100.0);
     let fabric = fabric_drops(played, racks)?;
     let rack = both(played, racks, RACK)?;
-    let (cubic, dctcp) = (
-        sides(played, "racks", racks, "cubic")?,
-        sides(played, "racks", racks, "dctcp")?,
-    );
-    let (before, after) = (
-        sides(played, "processors", racks, "cubic")?,
-        sides(played, "processors", racks, "dctcp")?,
-    );
-    let again = |side: &Side| side.again / side.segments.max(1.0) * 100.0;
-    let marked = |side: &Side| side.marked / side.arrived.max(1.0) * 100.0;
-    let more = |side: usize| (after[side].load / before[side].load - 1.0) * 100.0;
+    let BySide {
+        again,
+        processor,
+        marked,
+    } = by_side(played, racks)?;
     let (three, points) = (Measure::within_three, Measure::within_points);
     Ok(vec![
         points("links to a rack busy with CUBIC, %", text.busy[0], busy[0]),
@@ -230,64 +219,24 @@ fn measures(played: &Played, racks: usize) -> Answer<Vec<Measure>> {
         three(
             "sent again by stores with CUBIC, %",
             text.by_stores[0],
-            again(&cubic[0]),
+            again[0][0],
         ),
         Measure {
             // The text's 0 are less than .0005.
             wanted: (text.by_stores[1] / 3.0, text.by_stores[1].max(0.0005) * 3.0),
-            ..three("with DCTCP, %", text.by_stores[1], again(&dctcp[0]))
+            ..three("with DCTCP, %", text.by_stores[1], again[0][1])
         },
-        three(
-            "by workers with CUBIC, %",
-            text.by_workers[0],
-            again(&cubic[1]),
-        ),
-        three(
-            "by workers with DCTCP, %",
-            text.by_workers[1],
-            again(&dctcp[1]),
-        ),
+        three("by workers with CUBIC, %", text.by_workers[0], again[1][0]),
+        three("by workers with DCTCP, %", text.by_workers[1], again[1][1]),
         points(
             "processors of stores, DCTCP more, %",
             text.processor[0],
-            more(0),
+            processor[0],
         ),
-        points("of workers, %", text.processor[1], more(1)),
-        three(
-            "marked to stores with DCTCP, %",
-            text.marked[0],
-            marked(&dctcp[1]),
-        ),
-        three("to workers, %", text.marked[1], marked(&dctcp[0])),
+        points("of workers, %", text.processor[1], processor[1]),
+        three("marked to stores with DCTCP, %", text.marked[0], marked[0]),
+        three("to workers, %", text.marked[1], marked[1]),
     ])
-}
-
-/// Bits that fabric switches drop: CUBIC, DCTCP.
-fn fabric_drops(played: &Played, racks: usize) -> Answer<[Estimate; 2]> {
-    let of = |cc| {
-        let runs = fabric_drops_by_run(played, racks, cc)?;
-        Estimate::of(&runs).ok_or_else(|| missing("run"))
-    };
-    Ok([of("cubic")?, of("dctcp")?])
-}
-
-/// In each run, those of scenes that have more of some among them.
-fn fabric_drops_by_run(played: &Played, racks: usize, cc: &str) -> Answer<Vec<f64>> {
-    let at = [("workers", WORKERS[racks - 1]), ("cc", cc)];
-    let mut runs = played.scene("racks")?.matching(&at, FABRIC, "")?;
-    let more = match (racks, cc) {
-        (1, "dctcp") => ONE_DCTCP,
-        (2, "dctcp") => TWO_DCTCP,
-        (3, "dctcp") => THREE_DCTCP,
-        (3, _) => THREE_CUBIC,
-        _ => return Ok(runs),
-    };
-    match played.scene(more) {
-        Ok(scene) => runs.extend(scene.matching(&[], FABRIC, "")?),
-        Err(NoAnswer::NeedsFull) => {}
-        Err(why) => return Err(why),
-    }
-    Ok(runs)
 }
 
 fn beside(played: &Played) -> Answer<Grid> {
@@ -412,58 +361,6 @@ fn cross_traffic(played: &Played, racks: usize) -> Answer<f64> {
         bits += read.map(|(_, bytes)| bytes.get() as f64 * 8.0).sum::<f64>();
     }
     Ok(bits / count)
-}
-
-fn as_published(played: &Played, racks: usize) -> Answer<Finding> {
-    let measures = measures(played, racks)?;
-    Ok(Finding::all(measures.iter().map(Measure::finding)))
-}
-
-fn three_racks_are_not_full(played: &Played) -> Answer<Finding> {
-    as_published(played, 3)
-}
-
-fn two_racks_are_full(played: &Played) -> Answer<Finding> {
-    as_published(played, 2)
-}
-
-fn one_rack_is_overrun(played: &Played) -> Answer<Finding> {
-    as_published(played, 1)
-}
-
-fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
-    let mut findings = Vec::new();
-    for racks in [3, 2, 1] {
-        let drops = fabric_drops(played, racks)?;
-        let [cubic, dctcp] = drops
-            .each_ref()
-            .map(|e| format!("{:.2} ± {:.2}", e.mean / 1e6, half(e) / 1e6));
-        let plural = if racks == 1 { "" } else { "s" };
-        let finding = less_dropped("CUBIC over DCTCP", racks, &drops).finding();
-        findings.push(Finding {
-            measured: format!(
-                "{racks} rack{plural}, {cubic} Mbit and {dctcp}: {}",
-                finding.measured
-            ),
-            ..finding
-        });
-    }
-    let mut some = Vec::new();
-    for racks in [3, 2] {
-        let runs = fabric_drops_by_run(played, racks, "dctcp")?;
-        let dropping = runs.iter().filter(|bits| **bits > 0.0).count();
-        some.push(format!("{dropping} of {}", runs.len()));
-    }
-    let finding = Finding::all(findings);
-    Ok(Finding {
-        measured: format!(
-            "{}; with three racks DCTCP drops in {} runs, with two in {}. Calibrated: the limit of a \
-             fabric switch's port to the ratio with three racks, that of chunks under way to the ratio \
-             with two, that of writes to the ratio with one: a fit, no prediction",
-            finding.measured, some[0], some[1]
-        ),
-        ..finding
-    })
 }
 
 fn what_was_found_is_pinned(played: &Played) -> Answer<Finding> {

@@ -20,8 +20,8 @@ const LOADED: Scene = Scene::new("", "microbursts")
     ])
     .usually(&[("run.duration", "1500ms")]);
 
-/// As servers of the text's time: no SACK, a port that is busy from the 8 KiB of a socket's high
-/// watermark on, and a switch that holds two dozen frames.
+/// As servers of the text's time: neither SACK nor timestamps, a port that is busy from the 8 KiB of a
+/// socket's high watermark on, and a switch that holds two dozen frames.
 const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
     .sharing(&[
         ("writers", "suspend"),
@@ -32,6 +32,7 @@ const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
         ("host.tcp.loss_detection", "newreno"),
         ("host.tcp.limited_transmit", "off"),
         ("host.tcp.sack", "off"),
+        ("host.tcp.timestamps", "off"),
         ("change.0.at", "1000s"),
         ("probe.out.kind", "rate"),
         ("probe.out.on", "host->s0"),
@@ -39,16 +40,21 @@ const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
         ("run.warm_up", "0s"),
         ("run.duration", "18s"),
     ])
-    .with(&[("rate", "62"), ("network.queue.limit", "32KiB")])
+    .with(&[
+        ("rate", "62"),
+        ("network.queue.limit", "32KiB"),
+        ("run.repetitions", "3"),
+    ])
     .keeping_outcomes();
 
 /// Scenes that were tried for two modes.
-pub(super) const TRIES: [&str; 6] = [
+pub(super) const TRIES: [&str; 7] = [
     "by-port",
     "by-port-replies-of-100kB",
     "by-port-replies-of-30kB",
     "by-nodes",
     "by-sender",
+    "by-timestamps",
     "by-limit",
 ];
 
@@ -328,6 +334,13 @@ pub(super) const SCENES: &[Scene] = &[
             ("network.queue.limit", "32KiB"),
             ("host.tcp.sack", "auto"),
             ("sweep.host.tcp.loss_detection", "sack,go-back-n"),
+        ])
+        .in_full(),
+    SEE_SAW.named("by-timestamps")
+        .with(&[
+            ("rate", "62"),
+            ("network.queue.limit", "32KiB"),
+            ("sweep.host.tcp.timestamps", "on,off"),
         ])
         .in_full(),
     // Queries without a mesh, which nobody's port makes wait: without a limit, and with one a node.
