@@ -69,6 +69,20 @@ fn a_reset_without_ssthresh_is_a_saw_of_slow_starts() {
     }
 }
 
+/// A sender to which nothing has come owes nothing, whatever its device refuses: with a window that
+/// what is in flight fills nothing is left to offer.
+#[test]
+fn a_refused_segment_that_acknowledged_nothing_owes_no_acknowledgement() {
+    let mut lab = sender(LocalDropRule::Reset, "reno");
+    lab.write(10);
+    refuse(&mut lab);
+    let sent = lab.log.len();
+    lab.pump();
+    assert_eq!(lab.log.len(), sent);
+    round(&mut lab);
+    assert!(lab.log[sent..].iter().all(|packet| packet.len > 0));
+}
+
 /// What the device refused was not sent, whether it is new or a retransmission: it counts when it
 /// leaves, once.
 #[test]
