@@ -102,6 +102,8 @@ pub(crate) struct Facts {
     pub(crate) closed: bool,
     /// How late the packet that ended it is, by its own timestamp or by queues.
     pub(crate) late: Duration,
+    /// How finely its sender's timestamps tell, if that is known.
+    pub(crate) tick: Option<Duration>,
     /// What is not longer than this is no gap.
     pub(crate) threshold: Duration,
     /// The answer to the probe that ended the gap says that the window is open.
@@ -188,7 +190,12 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
         true => facts.threshold.max(queues(facts)),
         false => facts.threshold,
     };
-    if cause == Cause::AppWroteNothing && facts.length.saturating_sub(facts.late) <= soon {
+    // A timestamp tells the least that it is late: it left at any time of its tick.
+    let late = match facts.ended {
+        Ended::Wrote if !facts.late.is_zero() => facts.late + facts.tick.unwrap_or_default(),
+        _ => facts.late,
+    };
+    if cause == Cause::AppWroteNothing && facts.length.saturating_sub(late) <= soon {
         return true;
     }
     // What it waited for took as long as ever.
@@ -198,9 +205,13 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
     let usual = facts.evidence.timeout;
     let late = matches!(cause, Cause::PacketDelay | Cause::Coalescing);
     if facts.missing {
-        // What was lost on its way to the capture is sent again after a round trip or two, without any
-        // timer.
-        let rtt = facts.evidence.rtt.unwrap_or_default();
+        // What was lost on its way to the capture is sent again after a round trip or two, without any timer.
+        let rtt = match facts.vantage {
+            // Its sender's own, in whose queue it may have waited, and been dropped.
+            Vantage::Middle => facts.evidence.rtt.max(facts.smoothed),
+            _ => facts.evidence.rtt,
+        };
+        let rtt = rtt.unwrap_or_default();
         return facts.length <= rtt * 4 + Duration::from_millis(1);
     }
     // What passed here is in queues still on its way to an end, and the end's answer on its way back:
@@ -592,6 +603,7 @@ mod tests {
             swallowed: false,
             closed: false,
             late: Duration::ZERO,
+            tick: None,
             threshold: Duration::from_micros(400),
             opened: false,
             updated: false,
@@ -634,6 +646,41 @@ mod tests {
         ] {
             let gap = facts(HEAD, Duration::from_micros(length));
             assert_eq!(classify(&gap).2, floor.map(ms), "{length}");
+        }
+    }
+
+    /// Dropped in its own host's queue, which the capture is behind.
+    #[test]
+    fn what_never_came_by_is_sent_again_after_round_trips_of_its_sender() {
+        for (vantage, smoothed, usual) in [
+            (Vantage::Middle, ms(8), true),
+            (Vantage::Middle, Duration::from_micros(200), false),
+            (Vantage::Sender, ms(8), false),
+        ] {
+            let gap = Facts {
+                missing: true,
+                vantage,
+                smoothed: Some(smoothed),
+                ..facts(HEAD, ms(30))
+            };
+            assert_eq!(
+                is_usual(&gap, Cause::TimeoutTail),
+                usual,
+                "{vantage:?} {smoothed}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_left_within_the_tick_of_a_silence_tells_of_no_application() {
+        for (late, usual) in [(4_574, true), (3_000, false), (0, false)] {
+            let gap = Facts {
+                vantage: Vantage::Middle,
+                late: Duration::from_micros(late),
+                tick: Some(ms(1)),
+                ..facts(Ended::Wrote, Duration::from_micros(5_009))
+            };
+            assert_eq!(is_usual(&gap, Cause::AppWroteNothing), usual, "{late}");
         }
     }
 

@@ -186,7 +186,8 @@ impl Tracked {
         self.expire(now, out);
         let clock = &mut self.half[me].clock;
         let stamps = segment.options.timestamps;
-        self.own = stamps.map_or(Duration::ZERO, |s| clock.lateness(now.at, s.val));
+        let stamped = stamps.map_or(Duration::ZERO, |s| clock.lateness(now.at, s.val));
+        self.own = stamped;
         // A packet tells itself how late it is, to a tick.
         let tick = clock.tick().filter(|_| stamps.is_some());
         let most = tick.map_or(waits.before, |tick| waits.before.min(self.own + tick));
@@ -241,7 +242,7 @@ impl Tracked {
                 Side::Client => (client, server),
                 Side::Server => (server, client),
             };
-            mine.on_stamp(now, stamps, segment.ack, other, text > 0, more);
+            mine.on_stamp(now, stamps, segment.ack, other, text > 0, (more, stamped));
         }
         self.last = now;
         self.path_rtt != rtt

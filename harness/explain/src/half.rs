@@ -133,6 +133,8 @@ pub(crate) struct Half {
     /// From the peer's packet to the first new data of ours that echoes it: the way from the capture
     /// to this sender and back.
     pub(crate) turn: Option<Duration>,
+    /// How late its last packet came by.
+    late: Duration,
     /// SRTT as this sender has it itself, and an acknowledgement that is under way to it.
     own: Option<Duration>,
     going: Option<stamps::Going>,
@@ -210,6 +212,7 @@ impl Half {
             rtt: RttEstimate::default(),
             turn: None,
             turns: RttEstimate::default(),
+            late: Duration::ZERO,
             own: None,
             going: None,
             last: None,
@@ -489,12 +492,13 @@ impl Half {
         ack: Seq,
         peer: &mut Self,
         new_data: bool,
-        more: Option<Duration>,
+        (more, late): (Option<Duration>, Duration),
     ) {
         let now = seen.at;
         if self.stamp.is_none_or(|(value, _)| value != stamps.val) {
             self.stamp = Some((stamps.val, now));
         }
+        self.late = late;
         let troubled = self.hears_of_loss();
         self.echo = Some(stamps::Echo::of(self.echo, seen, (stamps, ack), troubled));
         // Of two that are stamped alike nobody knows which one is echoed.
@@ -508,7 +512,7 @@ impl Half {
             let at_once = soon || going.text && peer.is_acked_each();
             let near = match at_once {
                 true => now.since(going.at),
-                false => self.turn.unwrap_or_default(),
+                false => self.way(),
             };
             self.own = Some(smooth(self.own, going.far + near));
         }
@@ -527,9 +531,14 @@ impl Half {
     pub(crate) fn goes(&mut self, now: Instant, far: Duration, stamps: Timestamps, text: bool) {
         let going = stamps::Going::new(now, far, stamps, text);
         if let Some(before) = self.going.replace(going) {
-            let sample = before.far + self.turn.unwrap_or_default();
+            let sample = before.far + self.way();
             self.own = Some(smooth(self.own, sample));
         }
+    }
+
+    /// From here to this sender and back, with what its last packet waited on its way.
+    fn way(&self) -> Duration {
+        self.turn.unwrap_or_default() + self.late
     }
 
     /// SRTT as this sender has it.
@@ -771,7 +780,14 @@ mod tests {
                 packet: 9,
             };
             let more = had_more.then_some(us(160));
-            half.on_stamp(seen, stamps(50, echoed), Seq(0), &mut peer, false, more);
+            half.on_stamp(
+                seen,
+                stamps(50, echoed),
+                Seq(0),
+                &mut peer,
+                false,
+                (more, Duration::ZERO),
+            );
             let own = near.map_or(guessed, |near| far + us(near));
             assert_eq!(half.smoothed(Vantage::Middle), Some(own), "{after}");
             assert_eq!(half.smoothed(Vantage::Receiver), Some(guessed));
@@ -782,5 +798,26 @@ mod tests {
         assert_eq!(half.smoothed(Vantage::Middle), None);
         half.goes(at(100), us(900), stamps(8, 0), false);
         assert_eq!(half.smoothed(Vantage::Middle), Some(us(230)));
+    }
+
+    #[test]
+    fn what_packets_wait_on_their_way_to_the_capture_is_part_of_their_sender_s_round_trip() {
+        let us = Duration::from_micros;
+        let at = |n| Instant::ZERO + us(n);
+        let stamps = |val, ecr| Timestamps { val, ecr };
+        for (heard_of, rtt) in [(7, 200 + 30 + 8_000), (6, 200 + 30)] {
+            let (mut half, mut peer) = (Half::new(100, false), Half::new(100, false));
+            half.turned(us(30));
+            half.goes(at(0), us(200), stamps(7, 0), false);
+            let seen = Sighting {
+                at: at(9_000),
+                packet: 2,
+            };
+            let late = (None, us(8_000));
+            half.on_stamp(seen, stamps(1, heard_of), Seq(0), &mut peer, false, late);
+            half.goes(at(9_100), us(200), stamps(8, 0), false);
+            let late = half.late == us(8_000);
+            assert!(late && half.smoothed(Vantage::Middle) >= Some(us(rtt)));
+        }
     }
 }

@@ -111,6 +111,7 @@ impl Tracked {
             swallowed: false,
             closed: half.closed.is_some(),
             late: self.late,
+            tick: half.clock.tick(),
             threshold: self.threshold,
             opened: false,
             updated: half.updated && self.vantage(side) != Vantage::Sender,
