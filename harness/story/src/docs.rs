@@ -60,7 +60,8 @@ pub fn opening() -> String {
          `narrows story` lists the stories, `narrows story NAME` tells one in less than a minute, \
          and `--full` runs what takes longer. `narrows story NAME --docs docs` writes its section \
          here. A claim *holds* if what was to be shown came out within its tolerance, and *differs* \
-         with the reason if not.\n\n",
+         with the reason if not; it *takes --full* where only more runs decide, and then has to hold with \
+         them.\n\n",
     );
     let _ = writeln!(out, "| story | |\n|---|---|");
     for (name, about) in stories::listed() {

@@ -62,7 +62,8 @@
 //!    `docs/STORIES.md` and its figure. Look at the figure.
 //!
 //! A row that misses its tolerance is a finding: say why with [`Row::because`](story::Row::because).
-//! It then *differs*; without a reason the command fails.
+//! It then *differs*; without a reason the command fails. One that only more runs decide than fit into
+//! a minute says so with [`Row::in_full`](story::Row::in_full).
 
 pub mod claims;
 pub mod docs;

@@ -184,3 +184,27 @@ fn judged(claim: &'static Claim, row: &Row, played: &Played) -> ClaimReport {
         verdict,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::Finding;
+
+    #[test]
+    fn a_row_that_takes_all_runs_is_judged_by_them_alone_and_has_to_hold() {
+        let claim = claims::get("D22").unwrap();
+        let verdict = |row: Row, extent| {
+            let played = Played::new(Vec::new(), Vec::new(), extent);
+            judged(claim, &row, &played).verdict
+        };
+        let fails = Row::new("D22", |_| Ok(Finding::is("", false))).in_full("gave");
+        let holds = Row::new("D22", |_| Ok(Finding::is("", true))).in_full("gave");
+        for row in [fails, holds] {
+            let verdict = verdict(row, Extent::Usual);
+            assert_eq!(verdict, Verdict::NeedsFull("gave"));
+            assert!(!verdict.is_fault());
+        }
+        assert!(verdict(fails, Extent::Full).is_fault());
+        assert_eq!(verdict(holds, Extent::Full), Verdict::Holds);
+    }
+}

@@ -67,7 +67,7 @@ pub(super) const THREE_DCTCP: Scene = runs(
 
 /// What they gave, and why it takes so many.
 pub(super) const GAVE: &str = "with which it holds (`narrows story racks --full`, which fails if it does not): \
-    with three racks 355 times less, with 95 % from 220 to 724, with two 910, from 632 to 1507, with one 18.5, \
+    with three racks 352 times less, with 95 % from 218 to 721, with two 910, from 632 to 1507, with one 18.5, \
     from 15.3 to 23.3. With more than one rack DCTCP's drops are bursts of some tens of packets at a fabric switch's port, \
     in some of the runs: in one 73 are dropped within 17 us, 60 of them of chunks; in the 60 us before, \
     packets of 33 connections of 26 hosts were marked there, 15 of them chunks and 18 writes, which leave as \

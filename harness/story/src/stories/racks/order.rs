@@ -53,7 +53,13 @@ const SIDES: [&str; 2] = ["stores", "workers"];
 pub(super) fn of(played: &Played, racks: usize) -> Answer<Finding> {
     let text: &Published = &PUBLISHED[racks - 1];
     let busy = both(played, racks, UTILISATION)?.map(|share| share * 100.0);
-    let (fabric, rack) = (both(played, racks, FABRIC)?, both(played, racks, RACK)?);
+    let mbit = |bits: [f64; 2]| bits.map(|bits| bits / 1e6);
+    let (fabric, rack) = (
+        mbit(both(played, racks, FABRIC)?),
+        mbit(both(played, racks, RACK)?),
+    );
+    let text_rack = text.rack / 1e6;
+    let text_fabric = mbit(text.fabric);
     let ours = by_side(played, racks)?;
     let pair = |what, names, text, ours| Pair {
         what,
@@ -65,12 +71,12 @@ pub(super) fn of(played: &Played, racks: usize) -> Answer<Finding> {
     let across = |[stores, workers]: [[f64; 2]; 2], of: usize| [stores[of], workers[of]];
     let text_again = [text.by_stores, text.by_workers];
     let pairs = [
-        pair("bits dropped in the fabric", CONTROLS, text.fabric, fabric),
-        pair("in racks", CONTROLS, [text.rack, 0.0], rack),
+        pair("Mbit dropped in the fabric", CONTROLS, text_fabric, fabric),
+        pair("in racks", CONTROLS, [text_rack, 0.0], rack),
         pair(
             "of CUBIC's",
             ["fabric", "racks"],
-            [text.fabric[0], text.rack],
+            [text_fabric[0], text_rack],
             [fabric[0], rack[0]],
         ),
         pair(
