@@ -216,7 +216,7 @@ impl Analyzer {
                 self.seen.other += 1;
                 self.catch_up();
                 let (key, from) = Key::between(src, dst);
-                let slot = self.find(&key);
+                let slot = self.find(self.index.hash(&key), &key);
                 if let Some(entry) = slot.and_then(|slot| self.slots.get_mut(slot)?.as_mut()) {
                     let side = entry.1.side_of(from);
                     entry.1.too_big(side);
@@ -283,21 +283,21 @@ impl Analyzer {
             ref segment,
             key,
             from,
+            hash,
             slot,
-            ..
         } = unseen;
         self.retire(now.at);
         // Since then it may have ended, or begun.
         let known = slot.filter(|&slot| self.is_in(slot, &key));
-        let known = known.or_else(|| self.find(&key));
+        let known = known.or_else(|| self.find(hash, &key));
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let slot = match known {
             Some(slot) if opens && self.is_over(slot, from, segment) => {
                 self.remove(slot, false);
-                self.add((key, from), now, segment)
+                self.add(unseen)
             }
             Some(slot) => slot,
-            None => self.add((key, from), now, segment),
+            None => self.add(unseen),
         };
         let Some(Entry(_, tracked)) = self.slots.get_mut(slot).and_then(|s| s.as_deref_mut())
         else {
@@ -324,8 +324,8 @@ impl Analyzer {
         matches!(self.slots.get(slot), Some(Some(entry)) if entry.0 == *key)
     }
 
-    fn find(&self, key: &Key) -> Option<usize> {
-        self.index.find(key, |slot| self.is_in(slot, key))
+    fn find(&self, hash: u32, key: &Key) -> Option<usize> {
+        self.index.find(hash, |slot| self.is_in(slot, key))
     }
 
     fn is_over(&self, slot: usize, from: Socket, segment: &Segment) -> bool {
@@ -335,7 +335,14 @@ impl Analyzer {
         })
     }
 
-    fn add(&mut self, (key, from): (Key, Socket), now: Sighting, segment: &Segment) -> usize {
+    fn add(&mut self, unseen: &Unseen) -> usize {
+        let Unseen {
+            now,
+            segment,
+            key,
+            from,
+            ..
+        } = unseen;
         while self.index.len() >= self.config.connections.max(1) {
             // Those that are closed have the least to say.
             if !self.retire_one() && !self.give_up_one() {
@@ -349,7 +356,7 @@ impl Analyzer {
             (true, true) => false,
             _ => segment.src.port() >= segment.dst.port(),
         };
-        let client = if is_client { from } else { from.other() };
+        let client = if is_client { *from } else { from.other() };
         let opened = if syn {
             Opened::Handshake
         } else {
@@ -362,11 +369,11 @@ impl Analyzer {
             rounds: self.rules.rounds && (drawn || self.config.draw.is_empty()),
             ..self.rules
         };
-        let mut tracked = Tracked::new(id, client, opened, now, &rules);
+        let mut tracked = Tracked::new(id, client, opened, *now, &rules);
         if drawn && self.rules.points > 0 {
             tracked.keep_points(self.rules.points);
         }
-        let entry = Some(Box::new(Entry(key, tracked)));
+        let entry = Some(Box::new(Entry(*key, tracked)));
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot] = entry;
@@ -377,7 +384,7 @@ impl Analyzer {
                 self.slots.len() - 1
             }
         };
-        self.index.insert(&key, slot);
+        self.index.insert(unseen.hash, slot);
         self.silent.push_back((slot, id));
         slot
     }
@@ -438,7 +445,7 @@ impl Analyzer {
             return;
         };
         let Entry(key, tracked) = *entry;
-        self.index.remove(&key, slot);
+        self.index.remove(self.index.hash(&key), slot);
         self.free.push(slot);
         let connection = tracked.finish(&key, dropped, &mut self.gaps);
         self.connections.push_back(Box::new(connection));

@@ -102,8 +102,10 @@ pub(crate) struct Facts {
     pub(crate) closed: bool,
     /// How late the packet that ended it is, by its own timestamp or by queues.
     pub(crate) late: Duration,
-    /// How finely its sender's timestamps tell, if that is known.
-    pub(crate) tick: Option<Duration>,
+    /// How late it may be by its own timestamp, if that tells that it is late.
+    pub(crate) at_most: Duration,
+    /// A probe of new data is out: until it is acknowledged there is no other (RFC 8985 section 7.3).
+    pub(crate) probing: bool,
     /// What is not longer than this is no gap.
     pub(crate) threshold: Duration,
     /// The answer to the probe that ended the gap says that the window is open.
@@ -190,11 +192,7 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
         true => facts.threshold.max(queues(facts)),
         false => facts.threshold,
     };
-    // A timestamp tells the least that it is late: it left at any time of its tick.
-    let late = match facts.ended {
-        Ended::Wrote if !facts.late.is_zero() => facts.late + facts.tick.unwrap_or_default(),
-        _ => facts.late,
-    };
+    let late = facts.late.max(facts.at_most);
     if cause == Cause::AppWroteNothing && facts.length.saturating_sub(late) <= soon {
         return true;
     }
@@ -203,7 +201,7 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
         return facts.length <= facts.turns.unwrap_or_default().max(queues(facts));
     }
     let usual = facts.evidence.timeout;
-    let late = matches!(cause, Cause::PacketDelay | Cause::Coalescing);
+    let delayed = matches!(cause, Cause::PacketDelay | Cause::Coalescing);
     if facts.missing {
         // What was lost on its way to the capture is sent again after a round trip or two, without any timer.
         let rtt = match facts.vantage {
@@ -256,9 +254,10 @@ pub(crate) fn is_usual(facts: &Facts, cause: Cause) -> bool {
         return cause != Cause::TailLossProbe;
     }
     // What is sent again is waited for as part of the loss.
-    late && (facts.recovers
-        || facts.evidence.sends > 1
-        || usual.is_some_and(|usual| facts.length <= usual))
+    delayed
+        && (facts.recovers
+            || facts.evidence.sends > 1
+            || usual.is_some_and(|usual| facts.length <= usual))
 }
 
 /// What a packet waits in queues that are not seen is no more than this, most of the time.
@@ -300,7 +299,7 @@ pub(crate) fn classify(facts: &Facts) -> (Cause, Confidence, Option<Duration>) {
         }
         Ended::Retransmission { head, tail } => retransmission(facts, head, tail),
         // A probe may carry new data (RFC 8985 section 7.3), and an application may write any time.
-        Ended::New if facts.full && is_probe_of_new_data(facts) => {
+        Ended::New if facts.full && !facts.probing && is_probe_of_new_data(facts) => {
             plain(Cause::TailLossProbe, Guess)
         }
         Ended::New => plain(Cause::AppWroteNothing, Guess),
@@ -603,7 +602,8 @@ mod tests {
             swallowed: false,
             closed: false,
             late: Duration::ZERO,
-            tick: None,
+            at_most: Duration::ZERO,
+            probing: false,
             threshold: Duration::from_micros(400),
             opened: false,
             updated: false,
@@ -673,14 +673,22 @@ mod tests {
 
     #[test]
     fn what_left_within_the_tick_of_a_silence_tells_of_no_application() {
-        for (late, usual) in [(4_574, true), (3_000, false), (0, false)] {
+        let us = Duration::from_micros;
+        for (length, late, at_most, usual) in [
+            (5_009, 4_574, 5_574, true),
+            (5_009, 3_000, 4_000, false),
+            // By queues alone: of that a tick says nothing.
+            (5_009, 4_574, 0, false),
+            (1_200, 0, 0, false),
+        ] {
             let gap = Facts {
                 vantage: Vantage::Middle,
-                late: Duration::from_micros(late),
-                tick: Some(ms(1)),
-                ..facts(Ended::Wrote, Duration::from_micros(5_009))
+                late: us(late),
+                at_most: us(at_most),
+                ..facts(Ended::Wrote, us(length))
             };
-            assert_eq!(is_usual(&gap, Cause::AppWroteNothing), usual, "{late}");
+            let is = is_usual(&gap, Cause::AppWroteNothing);
+            assert_eq!(is, usual, "{length} {late} {at_most}");
         }
     }
 
@@ -773,6 +781,11 @@ mod tests {
         assert_eq!(classify(&new(true, 500)).0, Cause::TailLossProbe);
         assert_eq!(classify(&new(true, 200)).0, Cause::AppWroteNothing);
         assert_eq!(classify(&new(false, 400)).0, Cause::AppWroteNothing);
+        let second = Facts {
+            probing: true,
+            ..new(true, 500)
+        };
+        assert_eq!(classify(&second).0, Cause::AppWroteNothing);
     }
 
     #[test]

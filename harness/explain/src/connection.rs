@@ -58,6 +58,8 @@ pub(crate) struct Tracked {
     late: Duration,
     /// The same without the one before.
     own: Duration,
+    /// How late it may be by its timestamp, if it is: it left at any time of its tick.
+    at_most: Duration,
     /// By side: how long its last packet waited behind the place of the capture.
     behind: [Duration; 2],
     path_rtt: Option<Duration>,
@@ -103,6 +105,7 @@ impl Tracked {
             too_big: [false; 2],
             late: Duration::ZERO,
             own: Duration::ZERO,
+            at_most: Duration::ZERO,
             behind: [Duration::ZERO; 2],
             path_rtt: None,
             threshold: (UNKNOWN_RTT * rules.share / 100).max(rules.floor),
@@ -188,6 +191,10 @@ impl Tracked {
         let stamps = segment.options.timestamps;
         let stamped = stamps.map_or(Duration::ZERO, |s| clock.lateness(now.at, s.val));
         self.own = stamped;
+        self.at_most = match stamped {
+            Duration::ZERO => Duration::ZERO,
+            late => late + clock.tick().unwrap_or_default(),
+        };
         // A packet tells itself how late it is, to a tick.
         let tick = clock.tick().filter(|_| stamps.is_some());
         let most = tick.map_or(waits.before, |tick| waits.before.min(self.own + tick));
@@ -286,7 +293,9 @@ impl Tracked {
         // Karn's rule, unless a timestamp tells which copy is acknowledged (RFC 6298 section 3).
         if let Some(stamps) = segment.options.timestamps.filter(|_| acked.bytes > 0) {
             let left = || Some(now.at.since(half.clock.came_by(stamps.ecr, now.at)?));
-            if let Some(far) = acked.rtt.or_else(left) {
+            // What is acknowledged had waited on its way here, as what came last has.
+            let far = acked.rtt.map(|far| far + half.late);
+            if let Some(far) = far.or_else(left) {
                 half.goes(now.at, far, stamps, segment.len > 0);
             }
         }

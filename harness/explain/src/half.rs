@@ -87,6 +87,8 @@ pub(crate) struct Rare {
     pub(crate) probed: Option<u64>,
     /// The latest acknowledgement of something new that ended a recovery, or was of one.
     recovered_at: Option<Instant>,
+    /// The end of the new data that a probe was taken to send last.
+    pub(crate) probe: u64,
     /// But for packets and bytes.
     pub(crate) counts: Counts,
     /// Blocks of SACK.
@@ -133,8 +135,8 @@ pub(crate) struct Half {
     /// From the peer's packet to the first new data of ours that echoes it: the way from the capture
     /// to this sender and back.
     pub(crate) turn: Option<Duration>,
-    /// How late its last packet came by.
-    late: Duration,
+    /// How late its last packet came by, by its own timestamp.
+    pub(crate) late: Duration,
     /// SRTT as this sender has it itself, and an acknowledgement that is under way to it.
     own: Option<Duration>,
     going: Option<stamps::Going>,
@@ -508,11 +510,13 @@ impl Half {
         if let Some(going) = self.going.filter(|going| going.is_echoed(stamps)) {
             self.going = None;
             // Who has more to send sends, and data is acknowledged at once by who does not put that off.
-            let soon = more.is_some_and(|release| now.since(going.at) <= release);
+            // What it waited on its way here is no part of what its sender waited.
+            let took = now.since(going.at).saturating_sub(late);
+            let soon = more.is_some_and(|release| took <= release);
             let at_once = soon || going.text && peer.is_acked_each();
             let near = match at_once {
-                true => now.since(going.at),
-                false => self.way(),
+                true => took,
+                false => self.turn.unwrap_or_default(),
             };
             self.own = Some(smooth(self.own, going.far + near));
         }
@@ -531,14 +535,9 @@ impl Half {
     pub(crate) fn goes(&mut self, now: Instant, far: Duration, stamps: Timestamps, text: bool) {
         let going = stamps::Going::new(now, far, stamps, text);
         if let Some(before) = self.going.replace(going) {
-            let sample = before.far + self.way();
+            let sample = before.far + self.turn.unwrap_or_default();
             self.own = Some(smooth(self.own, sample));
         }
-    }
-
-    /// From here to this sender and back, with what its last packet waited on its way.
-    fn way(&self) -> Duration {
-        self.turn.unwrap_or_default() + self.late
     }
 
     /// SRTT as this sender has it.
@@ -757,18 +756,20 @@ mod tests {
             half
         };
         let (far, guessed) = (us(200), us(530));
-        for (text, acks, had_more, echoed, after, near) in [
+        for (text, acks, had_more, echoed, (after, late), near) in [
             // What it has it sends at once.
-            (false, [0, 0], true, 7, 40, Some(40)),
+            (false, [0, 0], true, 7, (40, 0), Some(40)),
+            // What waited on its way here as well.
+            (false, [0, 0], true, 7, (8_040, 8_000), Some(40)),
             // What comes later or from its application says nothing: it is near at least so much.
-            (false, [0, 0], true, 7, 900, Some(30)),
-            (false, [0, 0], false, 7, 40, Some(30)),
+            (false, [0, 0], true, 7, (900, 0), Some(30)),
+            (false, [0, 0], false, 7, (40, 0), Some(30)),
             // Data is acknowledged at once, unless that is put off, or may wait for an application's answer.
-            (true, [1, 0], false, 7, 900, Some(900)),
-            (true, [0, 1], false, 7, 900, Some(30)),
-            (true, [0, 0], false, 7, 5_000, Some(30)),
+            (true, [1, 0], false, 7, (900, 0), Some(900)),
+            (true, [0, 1], false, 7, (900, 0), Some(30)),
+            (true, [0, 0], false, 7, (5_000, 0), Some(30)),
             // It has not heard it.
-            (false, [0, 0], true, 6, 40, None),
+            (false, [0, 0], true, 6, (40, 0), None),
         ] {
             let (mut half, mut peer) = (half(), Half::new(100, false));
             peer.acks = acks;
@@ -786,7 +787,7 @@ mod tests {
                 Seq(0),
                 &mut peer,
                 false,
-                (more, Duration::ZERO),
+                (more, us(late)),
             );
             let own = near.map_or(guessed, |near| far + us(near));
             assert_eq!(half.smoothed(Vantage::Middle), Some(own), "{after}");
@@ -798,26 +799,5 @@ mod tests {
         assert_eq!(half.smoothed(Vantage::Middle), None);
         half.goes(at(100), us(900), stamps(8, 0), false);
         assert_eq!(half.smoothed(Vantage::Middle), Some(us(230)));
-    }
-
-    #[test]
-    fn what_packets_wait_on_their_way_to_the_capture_is_part_of_their_sender_s_round_trip() {
-        let us = Duration::from_micros;
-        let at = |n| Instant::ZERO + us(n);
-        let stamps = |val, ecr| Timestamps { val, ecr };
-        for (heard_of, rtt) in [(7, 200 + 30 + 8_000), (6, 200 + 30)] {
-            let (mut half, mut peer) = (Half::new(100, false), Half::new(100, false));
-            half.turned(us(30));
-            half.goes(at(0), us(200), stamps(7, 0), false);
-            let seen = Sighting {
-                at: at(9_000),
-                packet: 2,
-            };
-            let late = (None, us(8_000));
-            half.on_stamp(seen, stamps(1, heard_of), Seq(0), &mut peer, false, late);
-            half.goes(at(9_100), us(200), stamps(8, 0), false);
-            let late = half.late == us(8_000);
-            assert!(late && half.smoothed(Vantage::Middle) >= Some(us(rtt)));
-        }
     }
 }

@@ -111,7 +111,8 @@ impl Tracked {
             swallowed: false,
             closed: half.closed.is_some(),
             late: self.late,
-            tick: half.clock.tick(),
+            at_most: self.at_most,
+            probing: half.una < half.rare.probe,
             threshold: self.threshold,
             opened: false,
             updated: half.updated && self.vantage(side) != Vantage::Sender,
@@ -235,6 +236,10 @@ impl Tracked {
             confidence,
             evidence,
         };
+        if (cause, facts.ended) == (Cause::TailLossProbe, Ended::New) {
+            let half = &mut self.half[side.index()];
+            half.rare.probe = half.nxt;
+        }
         lose(&mut self.lost, cause, gap.length());
         out.push_back(gap);
         Settled::Gap

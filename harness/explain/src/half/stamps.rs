@@ -90,9 +90,10 @@ const KNOWN: u32 = 16;
 /// without the estimate of the skew: old delays are forgotten instead).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StampClock {
-    /// The first timestamp, and when it came by.
+    /// The first timestamp.
     first: Option<u32>,
     tick: Option<Tick>,
+    /// When that came by.
     began: Instant,
     /// The least delay since the time, and in the window before; in nanoseconds.
     least: (i64, Instant),
@@ -142,11 +143,8 @@ impl StampClock {
         let elapsed = now.since(self.began);
         if self.tick.is_none() && ticks >= KNOWN {
             let each = elapsed / u64::from(ticks);
-            let known = (0..).zip(TICKS);
-            self.tick = known
-                .into_iter()
-                .find(|&(_, tick)| each >= tick * 5 / 8 && each <= tick * 8 / 5)
-                .map(|(n, _)| Tick(n));
+            let fits = |&tick: &Duration| each >= tick * 5 / 8 && each <= tick * 8 / 5;
+            self.tick = TICKS.iter().position(fits).map(|n| Tick(n as u8));
         }
         let Some(tick) = self.tick() else {
             return Duration::ZERO;
