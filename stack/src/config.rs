@@ -435,6 +435,8 @@ impl IdleRestart {
     /// The window to go on with after `idle`, where the rule has it change by that alone; RFC
     /// 7661 goes by more. `offered`: the largest window that the peer has offered; `restart`: the
     /// restart window of RFC 5681, no more than `cwnd`.
+    ///
+    /// Never before an RTO: connections do not ask earlier (`after_idle`).
     pub fn window(
         self,
         cwnd: ByteCount,

@@ -3,10 +3,11 @@
 
 use crate::lab::{Lab, MSS, congestion, ms, segments, textbook};
 use narrows::ByteCount;
-use narrows::config::{Buffers, InitialWindow, TcpConfig};
+use narrows::config::{Buffers, InitialWindow, PacingMode, TcpConfig};
 use narrows::congestion::local_drop::{LocalDrop, LocalDropAnswer, LocalDropPolicy};
 use narrows::congestion::{CaState, LocalDropRule};
 use narrows::trace::TraceEvent;
+use narrows::wire::{Ecn, Flags};
 use std::sync::Arc;
 
 const RTT: u64 = 10;
@@ -81,6 +82,50 @@ fn a_refused_segment_that_acknowledged_nothing_owes_no_acknowledgement() {
     assert_eq!(lab.log.len(), sent);
     round(&mut lab);
     assert!(lab.log[sent..].iter().all(|packet| packet.len > 0));
+}
+
+/// A challenge that a segment with data was to answer (RFC 5961) is answered though the device
+/// refuses that, by itself where the window has no room for the data.
+#[test]
+fn a_challenge_is_answered_though_the_segment_that_did_was_refused() {
+    let mut lab = sender(LocalDropRule::Reset, "reno");
+    lab.write(9);
+    let data = [7; MSS as usize];
+    assert_eq!(lab.conn.send(&data, data.len()), Ok(data.len()));
+    // In the window, but not what is expected next.
+    let out = lab.data(100, 0, Ecn::NotEct, Flags::RST);
+    assert_eq!(segments(&out), [9], "which answers");
+    assert_eq!(out.len(), 1);
+    refuse(&mut lab);
+    let out = lab.pump();
+    assert_eq!(out.iter().map(|o| o.len).collect::<Vec<_>>(), [0]);
+    assert_eq!(Lab::acked(&out[0]), 0);
+    assert_eq!(lab.conn.stats().challenge_acks, 1);
+    // Once.
+    assert!(lab.pump().is_empty());
+}
+
+/// A FIN acknowledges what was owed and no more: while it waits for its pace nothing leaves in its
+/// place.
+#[test]
+fn a_refused_fin_that_acknowledged_nothing_owes_no_acknowledgement() {
+    let config = TcpConfig {
+        pacing: PacingMode::On {
+            slow_start_gain: 200,
+            avoidance_gain: 120,
+        },
+        ..textbook("sack")
+    };
+    let mut lab = Lab::connected(config, ms(RTT));
+    lab.conn.close(lab.now);
+    assert_eq!(lab.pump().len(), 1);
+    for _ in 0..3 {
+        refuse(&mut lab);
+        assert!(lab.pump().is_empty(), "it waits for its pace");
+        let out = lab.timer();
+        assert_eq!(out.len(), 1);
+        assert!(out[0].has(Flags::FIN));
+    }
 }
 
 /// What the device refused was not sent, whether it is new or a retransmission: it counts when it

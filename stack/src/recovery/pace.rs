@@ -14,6 +14,14 @@ const LONGEST_PACED_RTT: Duration = Duration::from_secs(1);
 const SLOWEST_SEGMENT: Duration = Duration::from_secs(60);
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Whether a segment has left that was paced.
+    #[inline]
+    pub(crate) fn has_pace(&self) -> bool {
+        self.rare
+            .as_changed()
+            .is_some_and(|rare| rare.pacer.is_some())
+    }
+
     /// Until when pacing holds back the next segment, if it does.
     #[inline]
     pub(super) fn paced_until(&self, now: Instant) -> Option<Instant> {

@@ -322,7 +322,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && !self.needs.delivery_rate
     }
 
-    /// [`Self::allowance`] of a sender that [is plain](Self::is_plain) and not idle.
+    /// [`Self::allowance`] of a sender that [is plain](Self::is_plain), and a segment at least of one
+    /// that is idle: an empty pipe never blocks.
     #[inline(always)] // Of each packet.
     pub(crate) fn plain_allowance(&self) -> ByteCount {
         let pipe = self.board.pipe();

@@ -1,6 +1,8 @@
 //! A segment leaves.
 
 mod burst;
+#[cfg(test)]
+mod last;
 mod output;
 mod packet;
 mod segment;

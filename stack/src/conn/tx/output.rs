@@ -285,6 +285,8 @@ impl<T: TcpTypes> Connection<T> {
         if queued.min(usable) >= mss
             && self.snd.scoreboard().len() < self.snd.record_limit()
             && self.snd.plain_allowance_after_one(room).get() < mss
+            // The first of a pace: when the next may leave is to be asked for.
+            && !self.snd.has_pace()
         {
             self.fills_window = true;
             return Plain::Begun(Emitted::Last);
@@ -509,6 +511,7 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         let (idle, rto) = (now.since(last), self.snd.current_rto());
+        // No rule of `IdleRestart::window` asks for less than an RTO.
         if idle < rto && !self.snd.validates_window() {
             return;
         }
@@ -578,7 +581,7 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_keepalive = true;
             return;
         }
-        if payload_len == 0 {
+        if payload_len == 0 && !tcp.flags.contains(Flags::FIN) {
             // It was there to acknowledge, or to answer.
             self.ack.force();
         } else {

@@ -1,5 +1,5 @@
-//! A segment as most are: data behind other data, or an acknowledgement, with what every segment of a
-//! synchronised connection carries.
+//! A segment as most are: new data, or an acknowledgement, with what every segment of a synchronised
+//! connection carries.
 
 use super::Output;
 use crate::buffer::{RecvBuffer, SendBuffer};
@@ -123,12 +123,15 @@ impl<T: TcpTypes> Connection<T> {
         if with == With::Sack && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
             self.say_what_is_here(out);
         }
+        // Owed like any other acknowledgement, should the segment not leave.
+        if std::mem::take(&mut self.challenge_due) {
+            self.ack.force();
+        }
         self.ack.on_sent(out.tcp.ack);
-        self.challenge_due = false;
         self.timers.stop(Timer::DelayedAck);
     }
 
-    /// The same out of line, for what is not a full segment or an ACK by itself.
+    /// The same out of line, for what does not leave the plain way.
     #[inline(never)]
     pub(super) fn complete(&mut self, out: &mut Output, with: With, now: Instant) {
         self.complete_here(out, with, now);
