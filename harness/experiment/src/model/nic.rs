@@ -130,6 +130,9 @@ impl Nic {
             let why = "tx_buffers says already when the NIC refuses: set one of the two";
             return Err(("refuse", why.to_owned()));
         }
+        if let Some(why) = self.refuse_for.and_then(|mean| self.against_moments(mean)) {
+            return Err(("refuse_for", why.to_owned()));
+        }
         if self.tx_refill.is_some() && self.tx_buffers.is_none() {
             let why = "there are no buffers to come back: set tx_buffers";
             return Err(("tx_refill", why.to_owned()));
@@ -145,6 +148,20 @@ impl Nic {
             return Err(("shaper_burst", why));
         }
         Ok(())
+    }
+
+    /// Why moments without a buffer cannot last for `mean`.
+    fn against_moments(&self, mean: Duration) -> Option<&'static str> {
+        match () {
+            () if self.refuse == Share(0) => Some("no send begins a moment: set refuse"),
+            () if self.refuse_run != Self::default().refuse_run => {
+                Some("refuse_run says already when it ends, in sends: set one of the two")
+            }
+            () if !mean.as_nanos().is_multiple_of(1_000) => {
+                Some("they are drawn in whole microseconds")
+            }
+            () => None,
+        }
     }
 
     /// As the network takes it, with the processor behind it, where packets have at most `mtu` bytes.

@@ -292,3 +292,30 @@ fn buffers_at_a_rate_are_a_limit_of_the_rate() {
         "what is refused leaves later"
     );
 }
+
+/// Moments without a buffer need a send that begins them, one end, and whole microseconds.
+#[test]
+fn moments_that_cannot_be_are_refused() {
+    let said = |more: &str| {
+        let text = format!(
+            "[network]\ntopology = \"star\"\nhosts = 2\n{COPY}\n[run]\nduration = \"1ms\"\n\
+             [host.nic]\n{more}"
+        );
+        let registry = Registry::default();
+        let ran = Loaded::parse("x.toml", &text, &registry).map(|loaded| {
+            let ran = loaded.experiment.run(&registry, RunContext::default());
+            ran.map(|_| ()).map_err(|e| e.to_string())
+        });
+        ran.map_err(|e| e.to_string()).and_then(|ran| ran)
+    };
+    let moments = "refuse = \"1%\"\nrefuse_for = \"10us\"\n";
+    assert_eq!(said(moments), Ok(()));
+    for (more, why) in [
+        (moments.replace("1%", "0%"), "set refuse"),
+        (format!("{moments}refuse_run = 4\n"), "set one of the two"),
+        (moments.replace("10us", "2500ns"), "whole microseconds"),
+    ] {
+        let said = said(&more).unwrap_err();
+        assert!(said.contains("refuse_for") && said.contains(why), "{said}");
+    }
+}

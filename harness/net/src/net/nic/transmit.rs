@@ -53,7 +53,8 @@ pub enum TransmitBuffers {
 pub enum Moment {
     /// So many sends in a row, on average; at least one.
     Sends(u32),
-    /// So many microseconds, on average, whatever is tried; at least one.
+    /// So many microseconds, on average, whatever is tried; at least one. Drawn microsecond by
+    /// microsecond: meant for up to a second.
     Micros(u32),
 }
 
@@ -421,18 +422,19 @@ mod tests {
         assert_eq!(t.retry(SimTime::ZERO, frames(9, 9)), Retry::Frame);
     }
 
-    /// Without memory: who tries again after `w` is refused again with exp(-w / mean), and the state
-    /// that is left at a rate of one a mean and entered by a send with p holds what the chain gives.
+    /// Without memory: who tries again after `w` is refused again with q = exp(-w / mean), so of all
+    /// sends the share p / (1 - q + q p) is refused: who waits for long meets each moment once.
     #[test]
     fn moments_of_time_are_over_for_who_waits() {
-        let refused_again = |wait: u64| {
+        let share_and_again = |wait: u64| {
             let mut t = transmit(TransmitBuffers::Moments {
                 refuse: Probability::ratio(1, 100),
                 lasts: Moment::Micros(32),
             });
             let (mut refused, mut again, mut before) = (0_u32, 0_u32, false);
             let mut at = SimTime::ZERO;
-            for _ in 0..1_000_000_u32 {
+            let sends = 1_000_000_u32;
+            for _ in 0..sends {
                 let is = t.offer(at, true, 1, frames(0, 0)).is_err();
                 refused += u32::from(is);
                 again += u32::from(is && before);
@@ -440,13 +442,17 @@ mod tests {
                 at += SimTime::from_micros(wait);
             }
             // Less those with which a new moment begins as soon as one is over.
-            (f64::from(again) / f64::from(refused) - 0.01) / 0.99
+            let again = (f64::from(again) / f64::from(refused) - 0.01) / 0.99;
+            (f64::from(refused) / f64::from(sends), again)
         };
-        for wait in [1, 8, 32, 64] {
-            let expected = (-(wait as f64) / 32.0).exp();
-            let is = refused_again(wait);
-            assert!((is - expected).abs() < 0.02, "{wait}: {is}, {expected}");
+        for wait in [1, 8, 32, 64, 400] {
+            let (share, again) = share_and_again(wait);
+            let q = (-(wait as f64) / 32.0).exp();
+            assert!((again - q).abs() < 0.02, "{wait}: {again}, {q}");
+            let expected = 0.01 / (1.0 - q + q * 0.01);
+            let off = share / expected - 1.0;
+            assert!(off.abs() < 0.04, "{wait}: {share}, {expected}");
         }
-        assert!(refused_again(400) < 0.005);
+        assert!(share_and_again(400).1 < 0.005);
     }
 }
