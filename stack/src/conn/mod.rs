@@ -378,7 +378,7 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// The device refused `tcp`, a header that [`poll_transmit`](Self::poll_transmit) gave, with
+    /// The device refused `tcp`, the header that [`poll_transmit`](Self::poll_transmit) gave last, with
     /// `payload_len` bytes behind it: it never left. Poll again when there is room.
     pub fn handle_local_drop(&mut self, now: Instant, tcp: &TcpHeader, payload_len: usize) {
         let bytes = ByteCount::new(payload_len as u64);

@@ -423,7 +423,7 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
-    /// A packet that [`poll_transmit`](Self::poll_transmit) gave was refused by the device. When
+    /// The packet that [`poll_transmit`](Self::poll_transmit) gave last was refused by the device. When
     /// there is room again another connection has its turn first, if one waits: one that always
     /// has more to send would keep all others from sending otherwise.
     pub fn handle_local_drop(
