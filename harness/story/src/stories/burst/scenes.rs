@@ -341,6 +341,7 @@ pub(super) const SCENES: &[Scene] = &[
             ("rate", "62"),
             ("network.queue.limit", "32KiB"),
             ("sweep.host.tcp.timestamps", "on,off"),
+            ("run.repetitions", "3"),
         ])
         .in_full(),
     // Queries without a mesh, which nobody's port makes wait: without a limit, and with one a node.
