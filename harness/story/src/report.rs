@@ -48,7 +48,7 @@ pub enum Verdict {
     Unexplained,
     /// What judges it has no value; why.
     Unknown(String),
-    /// It runs with all rows only; what they gave, if somebody has said.
+    /// It runs with all rows only; why, if somebody has said.
     NeedsFull(&'static str),
     /// Nothing runs it; what it takes.
     Open(&'static str),
@@ -73,7 +73,7 @@ impl Verdict {
             Self::Differs(why) => format!("because {why}"),
             Self::Unexplained => "and nobody has said why".to_owned(),
             Self::Unknown(why) => why.clone(),
-            Self::NeedsFull(gave) => (*gave).to_owned(),
+            Self::NeedsFull(why) => (*why).to_owned(),
             Self::Open("") => "nothing runs it yet".to_owned(),
             Self::Open(needs) => format!("nothing runs it yet; it takes {needs}"),
         }
@@ -165,7 +165,7 @@ fn judged(claim: &'static Claim, row: &Row, played: &Played) -> ClaimReport {
     let (measured, verdict) = match (row.judge)(played) {
         Ok(finding) => {
             let verdict = match (in_part, finding.judged, row.because) {
-                (Some(gave), ..) => Verdict::NeedsFull(gave),
+                (Some(why), ..) => Verdict::NeedsFull(why),
                 (None, Judged::Holds, _) => Verdict::Holds,
                 (None, Judged::Differs, Some(why)) => Verdict::Differs(why),
                 (None, Judged::Differs, None) => Verdict::Unexplained,
@@ -173,8 +173,8 @@ fn judged(claim: &'static Claim, row: &Row, played: &Played) -> ClaimReport {
             (finding.measured, verdict)
         }
         Err(NoAnswer::NeedsFull) => {
-            let gave = row.in_full.unwrap_or_default();
-            (String::new(), Verdict::NeedsFull(gave))
+            let why = row.in_full.unwrap_or_default();
+            (String::new(), Verdict::NeedsFull(why))
         }
         Err(NoAnswer::Missing(why)) => (String::new(), Verdict::Unknown(why)),
     };
@@ -197,11 +197,11 @@ mod tests {
             let played = Played::new(Vec::new(), Vec::new(), extent);
             judged(claim, &row, &played).verdict
         };
-        let fails = Row::new("D22", |_| Ok(Finding::is("", false))).in_full("gave");
-        let holds = Row::new("D22", |_| Ok(Finding::is("", true))).in_full("gave");
+        let fails = Row::new("D22", |_| Ok(Finding::is("", false))).in_full("why");
+        let holds = Row::new("D22", |_| Ok(Finding::is("", true))).in_full("why");
         for row in [fails, holds] {
             let verdict = verdict(row, Extent::Usual);
-            assert_eq!(verdict, Verdict::NeedsFull("gave"));
+            assert_eq!(verdict, Verdict::NeedsFull("why"));
             assert!(!verdict.is_fault());
         }
         assert!(verdict(fails, Extent::Full).is_fault());

@@ -126,7 +126,7 @@ pub struct Row {
     pub judge: fn(&Played) -> Answer<Finding>,
     /// Why it differs, if it does.
     pub because: Option<&'static str>,
-    /// It takes all rows' runs; what they gave.
+    /// It takes the runs of `--full`; why.
     pub in_full: Option<&'static str>,
 }
 
@@ -151,12 +151,12 @@ impl Row {
         }
     }
 
-    /// It takes the runs of `--full` to judge it, which gave this. What fewer runs give is shown,
-    /// and without a reason ([`Self::because`]) it has to hold where all run.
+    /// It takes the runs of `--full` to judge it, for this reason. What fewer runs give is shown, and
+    /// without a reason ([`Self::because`]) it has to hold where all run.
     #[must_use]
-    pub const fn in_full(self, gave: &'static str) -> Self {
+    pub const fn in_full(self, why: &'static str) -> Self {
         Self {
-            in_full: Some(gave),
+            in_full: Some(why),
             ..self
         }
     }

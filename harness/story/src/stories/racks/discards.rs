@@ -65,18 +65,14 @@ pub(super) const THREE_DCTCP: Scene = runs(
     ],
 );
 
-/// What they gave, and why it takes so many.
-pub(super) const GAVE: &str = "with which it holds (`narrows story racks --full`, which fails if it does not): \
-    with three racks 352 times less, with 95 % from 218 to 721, with two 910, from 632 to 1507, with one 18.5, \
-    from 15.3 to 23.3. With more than one rack DCTCP's drops are bursts of some tens of packets at a fabric switch's port, \
-    in some of the runs: in one 73 are dropped within 17 us, 60 of them of chunks; in the 60 us before, \
-    packets of 33 connections of 26 hosts were marked there, 15 of them chunks and 18 writes, which leave as \
-    a whole (`narrows run racks -r 1 --seed 4001 --set workers=h48..h95 --set cc=dctcp --trace \
-    trace.jsonl`). So three runs do not tell their mean within a factor of three, and 30 with three racks \
-    and 24 with two do, whose seeds the set-up was not searched with (`narrows run racks -r 30 --seed 8001 \
-    --set workers=h48..h95 --set cc=dctcp`). The limit of 350 kB decides: through 370 kB three racks of DCTCP \
-    drop .16 ± .09 Mbit, some 900 times less (40 runs: `narrows run racks -r 40 --seed 3001 --set \
-    workers=h48..h95 --set cc=dctcp --set 'network.port.\"spine->leaf\".queue.limit=370kB'`)";
+/// Why it takes so many.
+pub(super) const TAKES: &str = "(`narrows story racks --full`, which fails if it does not hold). With more than \
+    one rack DCTCP's drops are bursts of some tens of packets at a fabric switch's port, in some of the runs, \
+    so that three do not tell their mean within a factor of three. Full runs, 30 with three racks and 24 with \
+    two, have seeds that the set-up was not searched with (`narrows run racks -r 30 --seed 8001 --set \
+    workers=h48..h95 --set cc=dctcp`). The limit of 350 kB decides: through 370 kB DCTCP drops less (`narrows \
+    run racks -r 40 --seed 3001 --set workers=h48..h95 --set cc=dctcp --set \
+    'network.port.\"spine->leaf\".queue.limit=370kB'`)";
 
 /// Those of CUBIC and of DCTCP.
 const fn scenes(racks: usize) -> [&'static Scene; 2] {

@@ -1,7 +1,7 @@
 //! Which of two numbers of the text is the larger, and whether it is so here.
 
-use super::published::{Measure, PUBLISHED, Published};
-use super::{FABRIC, RACK, UTILISATION, both, by_side};
+use super::published::{PUBLISHED, Published};
+use super::{FABRIC, RACK, both, by_side};
 use crate::judge::Finding;
 use crate::played::{Answer, Played};
 use narrows_report::points::number;
@@ -52,7 +52,6 @@ const SIDES: [&str; 2] = ["stores", "workers"];
 /// stores and workers. How busy links are is all but equal in the text: within 5 points.
 pub(super) fn of(played: &Played, racks: usize) -> Answer<Finding> {
     let text: &Published = &PUBLISHED[racks - 1];
-    let busy = both(played, racks, UTILISATION)?.map(|share| share * 100.0);
     let mbit = |bits: [f64; 2]| bits.map(|bits| bits / 1e6);
     let (fabric, rack) = (
         mbit(both(played, racks, FABRIC)?),
@@ -114,15 +113,7 @@ pub(super) fn of(played: &Played, racks: usize) -> Answer<Finding> {
             ours.marked,
         ),
     ];
-    let points = Measure::within_points;
-    let links = [
-        points("links to a rack busy with CUBIC, %", text.busy[0], busy[0]),
-        points("with DCTCP, %", text.busy[1], busy[1]),
-    ];
-    let orders = pairs.iter().filter_map(Pair::finding);
-    Ok(Finding::all(
-        links.iter().map(Measure::finding).chain(orders),
-    ))
+    Ok(Finding::all(pairs.iter().filter_map(Pair::finding)))
 }
 
 #[cfg(test)]
