@@ -202,11 +202,12 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
     Ok(Finding::is(
         format!(
             "of {} courses of 18 s, a node's each, whose seconds begin with the run, {at_once} have such a \
-             second (wanted at least 1), and {without} of {} runs of 12 nodes have none: {}; the least of all is \
+             second (wanted at least 1){}, and {without} of {} runs of 12 nodes have none: {}; the least of all is \
              {}. Where seconds begin at any tenth, {} of {} have one. The connections have neither SACK nor \
              timestamps, which is chosen, since the text does not tell{}. In the mesh of M12, {} of {} with a \
              floor of the RTO of 200 ms, and {} with one of 2 s",
             nodes.len(),
+            one_in(at_once, nodes.len()),
             runs.len(),
             words.join(" "),
             number(least, "bit/s"),
@@ -219,6 +220,12 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
         ),
         at_once > 0,
     ))
+}
+
+/// How seldom that is, in words; nothing where it never is.
+fn one_in(some: usize, all: usize) -> String {
+    let one = all.checked_div(some);
+    one.map_or_else(String::new, |one| format!(", one in some {one}"))
 }
 
 /// What the same runs give with timestamps, in words.
