@@ -491,7 +491,7 @@ impl Analyzer {
     pub fn ends(&self, connection: u64) -> Option<[std::net::SocketAddr; 2]> {
         let mut open = self.slots.iter().filter_map(|slot| slot.as_deref());
         open.find(|Entry(_, tracked)| tracked.id == connection)
-            .map(|Entry(key, tracked)| key.from(tracked.client))
+            .map(|Entry(key, tracked)| key.ends_from(tracked.client))
     }
 
     /// What was seen until now.

@@ -414,7 +414,7 @@ impl Tracked {
         let [(client_modes, client_rounds), (server_modes, server_rounds)] = detail;
         Connection {
             id: self.id,
-            ends: key.from(self.client),
+            ends: key.ends_from(self.client),
             opened: self.opened,
             closed,
             first: self.first,

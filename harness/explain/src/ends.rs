@@ -73,7 +73,7 @@ impl Key {
     }
 
     /// The end, and the other one.
-    pub(crate) fn from(&self, end: Socket) -> [SocketAddr; 2] {
+    pub(crate) fn ends_from(&self, end: Socket) -> [SocketAddr; 2] {
         let [lesser, greater] = [0, 1].map(|n| {
             let bits = whole(self.addresses[n]);
             let ip = match self.v6 {
@@ -110,7 +110,7 @@ mod tests {
             });
             let ((there, from), (back, to)) = (Key::between(a, b), Key::between(b, a));
             prop_assert_eq!(there, back);
-            prop_assert_eq!((there.from(from), there.from(to)), ([a, b], [b, a]));
+            prop_assert_eq!((there.ends_from(from), there.ends_from(to)), ([a, b], [b, a]));
             prop_assert_eq!(from == to, a == b);
         }
     }

@@ -87,8 +87,8 @@ pub(crate) struct Rare {
     pub(crate) probed: Option<u64>,
     /// The latest acknowledgement of something new that ended a recovery, or was of one.
     recovered_at: Option<Instant>,
-    /// The end of the new data that a probe was taken to send last.
-    pub(crate) probe: u64,
+    /// TLP.end_seq (RFC 8985 section 7.1), of the last probe of new data.
+    pub(crate) tlp_end_seq: u64,
     /// But for packets and bytes.
     pub(crate) counts: Counts,
     /// Blocks of SACK.

@@ -8,6 +8,7 @@ mod way;
 
 pub use way::Passing;
 
+use foldhash::fast::RandomState;
 use narrows::endpoint::Tracer;
 use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
 use narrows::{Duration, Instant};
@@ -87,7 +88,7 @@ struct End {
 #[derive(Debug)]
 pub struct Truth {
     threshold: Threshold,
-    ends: HashMap<[SocketAddr; 2], End>,
+    ends: HashMap<[SocketAddr; 2], End, RandomState>,
     gaps: Vec<TrueGap>,
     /// Questions that waited for longer than the threshold's floor, if they are wanted.
     questions: Option<Vec<Question>>,
@@ -99,7 +100,7 @@ impl Truth {
     pub fn new(threshold: Threshold) -> Self {
         Self {
             threshold,
-            ends: HashMap::new(),
+            ends: HashMap::default(),
             gaps: Vec::new(),
             questions: None,
             pauses: way::Pauses::default(),

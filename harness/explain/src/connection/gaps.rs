@@ -112,7 +112,7 @@ impl Tracked {
             closed: half.closed.is_some(),
             late: self.late,
             at_most: self.at_most,
-            probing: half.una < half.rare.probe,
+            probing: half.una < half.rare.tlp_end_seq,
             threshold: self.threshold,
             opened: false,
             updated: half.updated && self.vantage(side) != Vantage::Sender,
@@ -238,7 +238,7 @@ impl Tracked {
         };
         if (cause, facts.ended) == (Cause::TailLossProbe, Ended::New) {
             let half = &mut self.half[side.index()];
-            half.rare.probe = half.nxt;
+            half.rare.tlp_end_seq = half.nxt;
         }
         lose(&mut self.lost, cause, gap.length());
         out.push_back(gap);

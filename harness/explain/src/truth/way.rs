@@ -4,6 +4,7 @@
 use super::{Question, Truth};
 use crate::gap::Cause;
 use crate::half::RttEstimate;
+use foldhash::fast::RandomState;
 use narrows::trace::Held;
 use narrows::{Duration, Instant};
 use std::collections::{HashMap, VecDeque};
@@ -311,7 +312,7 @@ impl Way {
 
 /// When ports were told to pause.
 #[derive(Debug, Default)]
-pub(super) struct Pauses(HashMap<u32, VecDeque<(Instant, Instant)>>);
+pub(super) struct Pauses(HashMap<u32, VecDeque<(Instant, Instant)>, RandomState>);
 
 impl Pauses {
     fn obeyed(&mut self, at: Instant, port: u32, span: Duration) {

@@ -27,12 +27,12 @@ pub const STORY: Story = Story {
         Scene::new("racks", "racks")
             .with(&[("run.repetitions", "3")])
             .keeping_outcomes(),
-        discards::ONE_CUBIC,
-        discards::ONE_DCTCP,
-        discards::TWO_CUBIC,
-        discards::TWO_DCTCP,
-        discards::THREE_CUBIC,
-        discards::THREE_DCTCP,
+        discards::RUNS[0][0],
+        discards::RUNS[0][1],
+        discards::RUNS[1][0],
+        discards::RUNS[1][1],
+        discards::RUNS[2][0],
+        discards::RUNS[2][1],
         // Another run, with receive sides that merge, and what that costs; usually 10 ms of it.
         Scene::new("processors", "racks")
             .with(&[

@@ -7,63 +7,49 @@ use crate::played::{Answer, NoAnswer, Played, missing};
 use crate::scene::Scene;
 use narrows_experiment::stats::Estimate;
 
-/// What DCTCP drops are bursts, in some of the runs: a mean takes many. These have seeds that nobody
-/// searched the set-up with.
-const fn runs(name: &'static str, set: &'static [(&'static str, &'static str)]) -> Scene {
+/// By racks of workers, of CUBIC and of DCTCP. What DCTCP drops are bursts, in some of the runs: a mean takes
+/// many. These have seeds that nobody searched the set-up with.
+pub(super) const RUNS: [[Scene; 2]; 3] = [
+    [
+        runs("one rack of CUBIC", &[("cc", "cubic"), ONE_RACK, SIX_TIMES]),
+        runs("one rack of DCTCP", &[("cc", "dctcp"), ONE_RACK, SIX_TIMES]),
+    ],
+    [
+        runs(
+            "two racks of CUBIC",
+            &[("cc", "cubic"), TWO_RACKS, SIX_TIMES],
+        ),
+        runs(
+            "two racks of DCTCP",
+            &[("cc", "dctcp"), TWO_RACKS, (REPETITIONS, "24")],
+        ),
+    ],
+    [
+        runs(
+            "three racks of CUBIC",
+            &[("cc", "cubic"), THREE_RACKS, SIX_TIMES],
+        ),
+        runs(
+            "three racks of DCTCP",
+            &[("cc", "dctcp"), THREE_RACKS, (REPETITIONS, "30")],
+        ),
+    ],
+];
+
+type Set = (&'static str, &'static str);
+
+const ONE_RACK: Set = ("workers", WORKERS[0]);
+const TWO_RACKS: Set = ("workers", WORKERS[1]);
+const THREE_RACKS: Set = ("workers", WORKERS[2]);
+const REPETITIONS: &str = "run.repetitions";
+const SIX_TIMES: Set = (REPETITIONS, "6");
+
+const fn runs(name: &'static str, set: &'static [Set]) -> Scene {
     Scene::new(name, "racks")
         .sharing(&[("run.seed", "8001")])
         .with(set)
         .in_full()
 }
-
-pub(super) const ONE_CUBIC: Scene = runs(
-    "one rack of CUBIC",
-    &[
-        ("workers", WORKERS[0]),
-        ("cc", "cubic"),
-        ("run.repetitions", "6"),
-    ],
-);
-pub(super) const ONE_DCTCP: Scene = runs(
-    "one rack of DCTCP",
-    &[
-        ("workers", WORKERS[0]),
-        ("cc", "dctcp"),
-        ("run.repetitions", "6"),
-    ],
-);
-pub(super) const TWO_CUBIC: Scene = runs(
-    "two racks of CUBIC",
-    &[
-        ("workers", WORKERS[1]),
-        ("cc", "cubic"),
-        ("run.repetitions", "6"),
-    ],
-);
-pub(super) const TWO_DCTCP: Scene = runs(
-    "two racks of DCTCP",
-    &[
-        ("workers", WORKERS[1]),
-        ("cc", "dctcp"),
-        ("run.repetitions", "24"),
-    ],
-);
-pub(super) const THREE_CUBIC: Scene = runs(
-    "three racks of CUBIC",
-    &[
-        ("workers", WORKERS[2]),
-        ("cc", "cubic"),
-        ("run.repetitions", "6"),
-    ],
-);
-pub(super) const THREE_DCTCP: Scene = runs(
-    "three racks of DCTCP",
-    &[
-        ("workers", WORKERS[2]),
-        ("cc", "dctcp"),
-        ("run.repetitions", "30"),
-    ],
-);
 
 /// Why it takes so many.
 pub(super) const TAKES: &str = "(`narrows story racks --full`, which fails if it does not hold). With more than \
@@ -73,15 +59,6 @@ pub(super) const TAKES: &str = "(`narrows story racks --full`, which fails if it
     workers=h48..h95 --set cc=dctcp`). The limit of 350 kB decides: through 370 kB DCTCP drops less (`narrows \
     run racks -r 40 --seed 3001 --set workers=h48..h95 --set cc=dctcp --set \
     'network.port.\"spine->leaf\".queue.limit=370kB'`)";
-
-/// Those of CUBIC and of DCTCP.
-const fn scenes(racks: usize) -> [&'static Scene; 2] {
-    match racks {
-        1 => [&ONE_CUBIC, &ONE_DCTCP],
-        2 => [&TWO_CUBIC, &TWO_DCTCP],
-        _ => [&THREE_CUBIC, &THREE_DCTCP],
-    }
-}
 
 /// Bits that fabric switches drop, by run: CUBIC, DCTCP. Where the runs are not there that decide,
 /// of the few that are.
@@ -95,27 +72,31 @@ fn by_run(played: &Played, racks: usize) -> Answer<[Vec<f64>; 2]> {
         Err(NoAnswer::NeedsFull) => few(cc),
         Err(why) => Err(why),
     };
-    let [cubic, dctcp] = scenes(racks);
+    let [cubic, dctcp] = &RUNS[racks - 1];
     Ok([of(cubic, "cubic")?, of(dctcp, "dctcp")?])
 }
 
 /// Bits that fabric switches drop: CUBIC, DCTCP.
 pub(super) fn fabric_drops(played: &Played, racks: usize) -> Answer<[Estimate; 2]> {
-    let [cubic, dctcp] = by_run(played, racks)?;
+    means(&by_run(played, racks)?)
+}
+
+fn means([cubic, dctcp]: &[Vec<f64>; 2]) -> Answer<[Estimate; 2]> {
     let of = |runs: &[f64]| Estimate::of(runs).ok_or_else(|| missing("run"));
-    Ok([of(&cubic)?, of(&dctcp)?])
+    Ok([of(cubic)?, of(dctcp)?])
 }
 
 pub(super) fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
     let mut findings = Vec::new();
     for racks in [3, 2, 1] {
-        let drops = fabric_drops(played, racks)?;
+        let by_run = by_run(played, racks)?;
+        let drops = means(&by_run)?;
         let [cubic, dctcp] = drops
             .each_ref()
             .map(|e| format!("{:.2} ± {:.2}", e.mean / 1e6, half(e) / 1e6));
         let plural = if racks == 1 { "" } else { "s" };
         let finding = less_dropped("CUBIC over DCTCP", racks, &drops).finding();
-        let [of_cubic, of_dctcp] = by_run(played, racks)?;
+        let [of_cubic, of_dctcp] = by_run;
         let dropping = of_dctcp.iter().filter(|bits| **bits > 0.0).count();
         findings.push(Finding {
             measured: format!(
