@@ -52,7 +52,7 @@ pub(super) struct ExplainArgs {
     /// a name as `ip netns` has them or the number of a process. Takes root.
     #[arg(long, value_name = "INTERFACE", conflicts_with_all = ["files", "score", "lab", "rounds", "xpl", "out"], help_heading = "Live")]
     live: Option<String>,
-    /// The same of the kernel's host in a lab that is up (`narrows lab`).
+    /// The same of the kernel's host in a lab that is up (`narrows live up`, which calls it `narrows`).
     #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "score", "rounds", "xpl", "out"], help_heading = "Live")]
     lab: Option<String>,
     /// For how long [default: 30s].
