@@ -4,10 +4,11 @@ use super::changes::Changes;
 use crate::host::SimPacket;
 use crate::knob::Section;
 use crate::model::{Experiment, Group, Invalid, Members, Nic, Path, Place, Settings};
-use crate::net::graph::{Graph, NodeId, TopologyError};
+use crate::net::graph::{Graph, NodeId, PortProblem, TopologyError};
 use crate::net::network::Network;
 use crate::net::nic::NicSpec;
 use crate::net::packet::HostId;
+use crate::net::pause::PauseProblem;
 use crate::probe::{Instrument, Site};
 use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
@@ -100,7 +101,7 @@ impl Prepared {
         let build = || {
             graph
                 .build(run.seed, experiment.network.tie_order())
-                .map_err(|e| Invalid::new("network", e.to_string()))
+                .map_err(|e| Invalid::new(key_of(&e), e.to_string()))
         };
         let mut network = build()?;
         if !experiment.network.common.convergence.is_zero() {
@@ -225,6 +226,19 @@ impl Experiment {
     /// Which key is impossible, and why.
     pub fn check(&self, registry: &Registry) -> Result<(), Invalid> {
         self.frame(registry).map(drop)
+    }
+}
+
+/// The key that a network is impossible by, where one alone is to blame.
+const fn key_of(e: &TopologyError) -> &'static str {
+    let TopologyError::Port { problem, .. } = e else {
+        return "network";
+    };
+    match problem {
+        PortProblem::Pauses(PauseProblem::Xoff { .. }) => "network.pause.xoff",
+        PortProblem::Pauses(PauseProblem::Xon { .. }) => "network.pause.xon",
+        PortProblem::Pauses(PauseProblem::Quanta { .. }) => "network.pause.quanta",
+        _ => "network",
     }
 }
 

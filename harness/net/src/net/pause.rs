@@ -21,6 +21,9 @@
 //! 2 rate delay + 3 frames + the pause frame. XOFF is the port's memory less that, XON is two frames
 //! below XOFF, unless they are given.
 //!
+//! The frame that tells a pause again at half of its time may wait for a frame in service, too: half
+//! of the time is not less than that takes, or whoever obeys would go on between.
+//!
 //! # Hosts
 //! A NIC whose receive ring fills up pauses its switch as well, if it is told to
 //! ([`ReceiveSpec::pause`](super::nic::ReceiveSpec::pause)): from the ring's frames less the headroom
@@ -29,12 +32,13 @@
 //!
 //! # Left out
 //! The time that a station takes to obey (Annex 31B.3.7 allows some quanta); pause frames that are
-//! lost or damaged; pause frames from switches to stations that ignore them; NICs with a queue for each class (a pause of one class
+//! lost or damaged; headroom for pause frames of several classes that wait for each other; pause frames from switches to stations that ignore them; NICs with a queue for each class (a pause of one class
 //! holds a whole NIC); the tokens of a NIC's shaper during a pause (what waits leaves at the link's rate
 //! when it ends); memory that ports share; watchdogs against storms; links whose rate or delay
 //! changes in a run keep the headroom that they began with.
 
 use narrows_congestion::ByteCount;
+use std::fmt;
 
 use super::discipline::classify::{CLASSES, DscpMap};
 use super::link::{Framing, LinkSpec};
@@ -114,31 +118,126 @@ impl PauseSpec {
         ByteCount::new(meanwhile + 2 * frame)
     }
 
-    /// The memory of a port, of `memory` bytes in all, for the link by which it fills; `Err` with
-    /// what is needed if there is no room for a packet below XOFF.
-    pub(crate) fn thresholds(
+    /// That a pause of `link` lasts until it is told again at half of its time, by `back`, where a
+    /// frame may be in service and other classes tell theirs.
+    pub(crate) fn check_quanta(
         &self,
-        memory: u64,
         link: &LinkSpec,
         back: &LinkSpec,
-    ) -> Result<Thresholds, ByteCount> {
-        let part = memory / self.parts();
+    ) -> Result<(), PauseProblem> {
+        let classes = self.pausing().count_ones().max(1);
+        let wait = wire(back.framing, self.max_packet) + classes * pause_frame(back.framing);
+        let wait = back.rate.time_for(ByteCount::from(wait));
+        let half = link.rate.bytes_in(wait).get() + 1;
+        let needed = (2 * half).div_ceil(pause_bytes(1).into());
+        match u64::from(self.quanta) < needed {
+            true => Err(PauseProblem::Quanta {
+                quanta: self.quanta,
+                needed,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// The memory of a port, of `memory` bytes in all, for the link by which it fills.
+    pub(crate) fn thresholds(
+        &self,
+        memory: ByteCount,
+        link: &LinkSpec,
+        back: &LinkSpec,
+    ) -> Result<Thresholds, PauseProblem> {
+        let part = memory.get() / self.parts();
         let headroom = self.headroom(link, back).get();
         let frame = u64::from(wire(link.framing, self.max_packet));
-        let xoff = self
-            .xoff
-            .map_or(part.saturating_sub(headroom), ByteCount::get);
-        if xoff < frame || xoff > part {
-            return Err(ByteCount::new((headroom + frame) * self.parts()));
+        let xoff = match self.xoff {
+            None if part < headroom + frame => {
+                let needed = ByteCount::new((headroom + frame) * self.parts());
+                return Err(PauseProblem::Headroom { memory, needed });
+            }
+            None => part - headroom,
+            Some(xoff) if !(frame..=part).contains(&xoff.get()) => {
+                let (least, most) = (ByteCount::new(frame), ByteCount::new(part));
+                return Err(PauseProblem::Xoff { xoff, least, most });
+            }
+            Some(xoff) => xoff.get(),
+        };
+        let xon = match self.xon {
+            None => xoff.saturating_sub(2 * frame),
+            Some(xon) if xon.get() >= xoff => {
+                let xoff = ByteCount::new(xoff);
+                return Err(PauseProblem::Xon { xon, xoff });
+            }
+            Some(xon) => xon.get(),
+        };
+        Ok(Thresholds { part, xoff, xon })
+    }
+}
+
+/// Why something cannot pause so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PauseProblem {
+    /// Its memory is too small.
+    Headroom {
+        /// What it has.
+        memory: ByteCount,
+        /// What it needs.
+        needed: ByteCount,
+    },
+    /// XOFF holds no packet, or is more than there is memory.
+    Xoff {
+        /// XOFF.
+        xoff: ByteCount,
+        /// A frame.
+        least: ByteCount,
+        /// The memory of the port, or of a class.
+        most: ByteCount,
+    },
+    /// XON is not below XOFF.
+    Xon {
+        /// XON.
+        xon: ByteCount,
+        /// XOFF.
+        xoff: ByteCount,
+    },
+    /// A pause is over before it can be told again.
+    Quanta {
+        /// How long it is.
+        quanta: u16,
+        /// How long it has to be.
+        needed: u64,
+    },
+}
+
+impl fmt::Display for PauseProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Headroom { memory, needed } => write!(
+                f,
+                "of its memory of {} bytes it needs {} to stay lossless after XOFF: give the queue a \
+                 limit of so much and what is to wait",
+                memory.get(),
+                needed.get()
+            ),
+            Self::Xoff { xoff, least, most } => write!(
+                f,
+                "its XOFF of {} bytes is not between a frame of {} and the {} that are there for it",
+                xoff.get(),
+                least.get(),
+                most.get()
+            ),
+            Self::Xon { xon, xoff } => write!(
+                f,
+                "its XON of {} bytes is not below its XOFF of {}: a pause would end where it begins",
+                xon.get(),
+                xoff.get()
+            ),
+            Self::Quanta { quanta, needed } => write!(
+                f,
+                "a pause of {quanta} quanta may be over before it is told again at half of that, which \
+                 may wait for the longest frame: give it {needed} and more"
+            ),
         }
-        let xon = self
-            .xon
-            .map_or(xoff.saturating_sub(2 * frame), ByteCount::get);
-        Ok(Thresholds {
-            part,
-            xoff,
-            xon: xon.min(xoff.saturating_sub(1)),
-        })
     }
 }
 
@@ -297,13 +396,46 @@ mod tests {
                 "{room} {formula}"
             );
         }
-        let thresholds = PauseSpec::new(1_500).thresholds(65_536, &link(1, 25), &link(1, 25));
+        let of = |spec: PauseSpec, memory| {
+            spec.thresholds(ByteCount::new(memory), &link(1, 25), &link(1, 25))
+        };
+        let thresholds = of(PauseSpec::new(1_500), 65_536);
         let thresholds = thresholds.unwrap();
         assert_eq!(thresholds.xoff - thresholds.xon, 2 * 1_538);
         assert_eq!(thresholds.part - thresholds.xoff, 10_950);
         // What is too small says what it takes.
-        let small = PauseSpec::new(1_500).thresholds(10_000, &link(1, 25), &link(1, 25));
-        assert_eq!(small, Err(ByteCount::new(10_950 + 1_538)));
+        let (memory, needed) = (ByteCount::new(10_000), ByteCount::new(10_950 + 1_538));
+        let small = of(PauseSpec::new(1_500), 10_000);
+        assert_eq!(small, Err(PauseProblem::Headroom { memory, needed }));
+        // What is given is taken, or refused with what it does not go with.
+        let given = |xoff, xon| PauseSpec {
+            xoff: Some(ByteCount::new(xoff)),
+            xon: Some(ByteCount::new(xon)),
+            ..PauseSpec::new(1_500)
+        };
+        let taken = of(given(30_000, 29_999), 65_536).unwrap();
+        assert_eq!((taken.xoff, taken.xon), (30_000, 29_999));
+        for (xoff, xon, says) in [
+            (
+                30_000,
+                30_000,
+                "XON of 30000 bytes is not below its XOFF of 30000",
+            ),
+            (
+                30_000,
+                60_000,
+                "XON of 60000 bytes is not below its XOFF of 30000",
+            ),
+            (
+                65_537,
+                0,
+                "XOFF of 65537 bytes is not between a frame of 1538 and the 65536",
+            ),
+            (1_537, 0, "XOFF of 1537 bytes"),
+        ] {
+            let error = of(given(xoff, xon), 65_536).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]

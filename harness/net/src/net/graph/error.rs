@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::NodeId;
 use crate::net::discipline::DisciplineError;
+use crate::net::pause::PauseProblem;
 use crate::net::port::PoolId;
 
 /// What a name stands for.
@@ -63,13 +64,8 @@ pub enum PortProblem {
         /// The reserves together.
         needed: ByteCount,
     },
-    /// Its switch pauses, and its memory is too small for that.
-    Headroom {
-        /// What it has.
-        memory: ByteCount,
-        /// What it needs.
-        needed: ByteCount,
-    },
+    /// Its switch, or the host that it leads to, cannot pause so.
+    Pauses(PauseProblem),
     /// The host that it leads to pauses, and its ring is too short for that.
     Ring {
         /// Frames that it holds.
@@ -298,13 +294,9 @@ impl fmt::Display for TopologyError {
                     size.get(),
                     needed.get()
                 ),
-                PortProblem::Headroom { memory, needed } => write!(
-                    f,
-                    "port {port}: its switch pauses, and of its memory of {} bytes it needs {} to \
-                     stay lossless after XOFF: give the queue a limit of so much and what is to wait",
-                    memory.get(),
-                    needed.get()
-                ),
+                PortProblem::Pauses(problem) => {
+                    write!(f, "port {port}: it pauses who sends to it, and {problem}")
+                }
                 PortProblem::Ring { ring, needed } => write!(
                     f,
                     "port {port}: the host that it leads to pauses, and of the {ring} frames of its \

@@ -87,10 +87,8 @@ impl Graph {
                 port: self.port_name(from),
                 problem,
             };
-            if spec.quanta == 0 {
-                let why = "a pause of no quanta is none: give it 1 to 65535";
-                return Err(problem(PortProblem::Pause { why }));
-            }
+            spec.check_quanta(down, &cable.egress.link)
+                .map_err(|e| problem(PortProblem::Pauses(e)))?;
             // As many of the shortest frames as may still come.
             let shortest = down.framing.wire_len(down.framing.buffer_len(SHORTEST));
             let headroom = spec.headroom(down, &cable.egress.link).get();
@@ -132,10 +130,8 @@ impl Graph {
             _ => self.switch_egress(from).map(|e| &e.link),
         };
         let Some(link) = link else { return Ok(None) };
-        if spec.quanta == 0 {
-            let why = "a pause of no quanta is none: give it 1 to 65535";
-            return Err(problem(PortProblem::Pause { why }));
-        }
+        let pauses = |e| problem(PortProblem::Pauses(e));
+        spec.check_quanta(link, &way_back.link).map_err(pauses)?;
         let _ = queue_of(&way_back.port, spec).map_err(problem)?;
         let frame = link.framing.buffer_len(spec.max_packet);
         let memory = match way_back.port.capacity {
@@ -146,9 +142,8 @@ impl Graph {
                 return Err(problem(PortProblem::Pause { why }));
             }
         };
-        let thresholds = spec.thresholds(memory.get(), link, &way_back.link);
-        let thresholds =
-            thresholds.map_err(|needed| problem(PortProblem::Headroom { memory, needed }))?;
+        let thresholds = spec.thresholds(memory, link, &way_back.link);
+        let thresholds = thresholds.map_err(pauses)?;
         Ok(Some(IngressParts {
             from: from.0,
             back: back.0,

@@ -9,7 +9,7 @@ use crate::net::discipline::tail::{NotCapable, Threshold};
 use crate::net::graph::{Attachment, Egress, Graph, Override, TieOrder};
 use crate::net::link::{Framing, LinkSpec};
 use crate::net::nic::NicSpec;
-use crate::net::pause::PauseSpec;
+use crate::net::pause::{PauseProblem, PauseSpec};
 use crate::net::port::PortSpec;
 use crate::net::topology::Dumbbell;
 use crate::sim::blaster::BlastPacket;
@@ -175,7 +175,7 @@ proptest! {
         ethernet: bool,
         overhead in prop_oneof![Just(0u64), 0u64..5_000],
         slack in 0u64..20_000,
-        quanta in prop_oneof![Just(u16::MAX), 20u16..2_000],
+        more_quanta in prop_oneof![Just(None), (0u16..2_000).prop_map(Some)],
         classes in prop_oneof![Just(None), Just(Some(0xffu8)), Just(Some(0x0fu8))],
         discipline in discipline(),
         (mtu, sent) in sent(),
@@ -186,8 +186,12 @@ proptest! {
         let links = Links { host, trunk, framing, overhead };
         let pause = PauseSpec {
             kind: classes.map_or(PauseKind::Link, |classes| PauseKind::Priority { classes }),
-            quanta,
             ..PauseSpec::new(mtu)
+        };
+        let links_of = [host, trunk].map(|of| link(of, framing));
+        let pause = PauseSpec {
+            quanta: more_quanta.map_or(u16::MAX, |more| least_quanta(pause, &links_of) + more),
+            ..pause
         };
         let frame = u64::from(mtu) + 100;
         let room = |of| pause.headroom(&link(of, framing), &link(of, framing)).get() + frame;
@@ -211,6 +215,18 @@ proptest! {
         let (_, second) = run(&graph, &sent, &looks);
         prop_assert_eq!(log, second);
     }
+}
+
+/// The fewest quanta that links, the same in both directions, are paused for.
+fn least_quanta(pause: PauseSpec, links: &[LinkSpec]) -> u16 {
+    let least = |link: &LinkSpec| {
+        let none = PauseSpec { quanta: 0, ..pause };
+        match none.check_quanta(link, link) {
+            Err(PauseProblem::Quanta { needed, .. }) => needed as u16,
+            other => panic!("{other:?}"),
+        }
+    };
+    links.iter().map(least).max().unwrap()
 }
 
 /// Host 0 sends across a trunk that takes hardly anything, while its own link brings it full packets
@@ -562,6 +578,29 @@ fn a_memory_without_headroom_is_refused() {
             .send(SimTime::ZERO, HostId(0), packet(), &mut NoTap)
             .is_ok()
     );
+}
+
+/// A pause that could be over before it is told again is refused with what it takes: twice a frame and
+/// a pause frame.
+#[test]
+fn a_pause_too_short_to_be_renewed_is_refused() {
+    let of = |quanta| {
+        let pause = PauseSpec {
+            quanta,
+            ..PauseSpec::new(1_500)
+        };
+        let built = gigabit(50_000, pause).build::<BlastPacket>(1, TieOrder::ByLink);
+        built.map(drop).map_err(|e| e.to_string())
+    };
+    let needed = 2 * (1_538_u16 + 84 + 1);
+    let needed = needed.div_ceil(64);
+    assert_eq!(of(needed), Ok(()));
+    let error = of(needed - 1).unwrap_err();
+    assert!(
+        error.contains(&format!("give it {needed} and more")),
+        "{error}"
+    );
+    assert!(of(0).is_err());
 }
 
 fn packet() -> BlastPacket {
