@@ -83,15 +83,6 @@ impl Played {
     }
 }
 
-/// The first run of a point.
-#[derive(Clone, Debug)]
-pub struct First<'s> {
-    /// What is varied there: titles and values.
-    pub varied: Vec<(&'s str, &'s str)>,
-    /// All that it gave.
-    pub outcome: &'s RunOutcome,
-}
-
 /// What a scene gave.
 #[derive(Debug)]
 pub struct Scenery {
@@ -217,28 +208,6 @@ impl Scenery {
             )),
             false => Ok(kept),
         }
-    }
-
-    /// The first run of each point; of a scene that keeps outcomes.
-    ///
-    /// # Errors
-    /// If a point has none.
-    pub fn first_outcomes(&self) -> Answer<Vec<First<'_>>> {
-        let points = self.study.points().map(|point| {
-            let mut kept = self.outcomes.iter();
-            let first = kept.find(|(run, _)| run.point == point.number());
-            let (_, outcome) =
-                first.ok_or_else(|| missing("outcome of a point: the scene keeps none"))?;
-            let axes = self.experiment().sweep.iter().zip(&self.titles);
-            let axes = axes.filter(|(axis, _)| axis.values.len() > 1);
-            let varied =
-                axes.map(|(axis, title)| (title.as_str(), point.value(&axis.key).unwrap_or("")));
-            Ok(First {
-                varied: varied.collect(),
-                outcome,
-            })
-        });
-        points.collect()
     }
 
     /// A row for each point where keys have these values: what else is varied, then the metrics.

@@ -37,10 +37,6 @@ pub const STORY: Story = Story {
             "Seventeen seconds of a node that is asked for 500 Mb/s, in a mesh of twelve",
             see_saw::table,
         ),
-        Table::own(
-            "What was tried for two modes with a floor of the RTO of 200 ms (M12, M13), 18 seconds each",
-            see_saw::tries,
-        ),
         Table::points_at(
             "Remedies at 250 Mb/s: DCTCP's marks",
             "dctcp",

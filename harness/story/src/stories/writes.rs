@@ -137,9 +137,11 @@ fn phenomenon(played: &Played) -> Answer<String> {
         others.push(median(eight, &but(key, value))?);
     }
     let most = others.iter().fold(0.0, |a: f64, b| a.max(*b));
+    let kept = eight.value(&but("idle-restart", "keep"), "latency.max")? / 1e6;
     Ok(format!(
         "A result of five writes takes {stalled:.1} ms after a pause; without delayed ACKs, with a \
-         window of bytes, or with the window kept, {most:.2} ms at most."
+         window of bytes, or with the window kept, {most:.2} ms at most in the median. A connection's first \
+         result, for which there is an initial window of three packets and nothing to keep, takes {kept:.1}."
     ))
 }
 

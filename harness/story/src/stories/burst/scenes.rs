@@ -47,17 +47,6 @@ const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
     ])
     .keeping_outcomes();
 
-/// Scenes that were tried for two modes.
-pub(super) const TRIES: [&str; 7] = [
-    "by-port",
-    "by-port-replies-of-100kB",
-    "by-port-replies-of-30kB",
-    "by-nodes",
-    "by-sender",
-    "by-timestamps",
-    "by-limit",
-];
-
 /// What runs.
 pub(super) const SCENES: &[Scene] = &[
     Scene::new("polling", "microbursts")
@@ -295,75 +284,40 @@ pub(super) const SCENES: &[Scene] = &[
         ("run.warm_up", "500ms"),
     ]),
     SEE_SAW,
-    // What it takes for two modes: the same mesh with timeouts of 200 ms and of seconds.
-    SEE_SAW.named("timeouts").with(&[
+    // A mesh of equal replies, at a load above half.
+    SEE_SAW.named("equal-replies").with(&[
         ("rate", "70"),
         ("network.queue.limit", "64KiB"),
-        ("sweep.host.tcp.rto", "200ms,2s"),
+        ("host.tcp.rto", "200ms"),
     ]),
-    SEE_SAW.named("by-port")
-        .with(&[
-            ("rate", "62"),
-            ("sweep.network.queue.limit", "24p,64KiB,128KiB"),
-        ])
-        .in_full(),
-    SEE_SAW.named("by-port-replies-of-100kB")
-        .with(&[
-            ("rate", "620"),
-            ("traffic.mesh.reply", "100kB"),
-            ("sweep.network.queue.limit", "24p,64KiB,128KiB"),
-        ])
-        .in_full(),
-    SEE_SAW.named("by-port-replies-of-30kB")
-        .with(&[
-            ("rate", "2070"),
-            ("traffic.mesh.reply", "30kB"),
-            ("sweep.network.queue.limit", "24p,64KiB,128KiB"),
-        ])
-        .in_full(),
-    SEE_SAW.named("by-nodes")
+    SEE_SAW
+        .named("timestamps")
         .with(&[
             ("rate", "62"),
             ("network.queue.limit", "32KiB"),
-            ("sweep.network.hosts", "8,20"),
-        ])
-        .in_full(),
-    SEE_SAW.named("by-sender")
-        .with(&[
-            ("rate", "62"),
-            ("network.queue.limit", "32KiB"),
-            ("host.tcp.sack", "auto"),
-            ("sweep.host.tcp.loss_detection", "sack,go-back-n"),
-        ])
-        .in_full(),
-    SEE_SAW.named("by-timestamps")
-        .with(&[
-            ("rate", "62"),
-            ("network.queue.limit", "32KiB"),
-            ("sweep.host.tcp.timestamps", "on,off"),
+            ("host.tcp.timestamps", "on"),
             ("run.repetitions", "3"),
         ])
         .in_full(),
-    // Queries without a mesh, which nobody's port makes wait: without a limit, and with one a node.
-    Scene::new("by-limit", "microbursts")
+    // Queries, and copies as in M1, here of 600 MB, which take some seconds each: chosen.
+    LOADED
+        .named("copies")
         .with(&[
-            ("cc", "cubic"),
-            ("host.tcp.loss_detection", "newreno"),
-            ("load", "500Mb/s"),
-            ("network.hosts", "12"),
-            ("servers", "1"),
-            ("size", "1MB"),
-            ("network.queue.limit", "32KiB"),
-            ("sweep.traffic.get.limit", "off,4,16,64"),
+            ("load", "200Mb/s"),
+            ("size", "10kB"),
+            ("traffic.copy.kind", "fan-out"),
+            ("traffic.copy.load", "320Mb/s"),
+            ("traffic.copy.k", "1"),
+            ("traffic.copy.size", "600MB"),
             ("probe.out.kind", "rate"),
             ("probe.out.on", "host->s0"),
             ("probe.out.every", "100ms"),
-            ("probe.port.series", "off"),
-            ("run.warm_up", "0s"),
-            ("run.duration", "18s"),
+            ("run.warm_up", "6s"),
+            ("run.duration", "30s"),
+            ("run.repetitions", "3"),
         ])
-        .keeping_outcomes()
-        .in_full(),
+        .usually(&[("run.repetitions", "1")])
+        .keeping_outcomes(),
     Scene::new("all-to-all", "shuffle")
         .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])
         .usually(&[("run.repetitions", "2")]),

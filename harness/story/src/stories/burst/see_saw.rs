@@ -1,6 +1,6 @@
 //! The see-saw: what nodes send each second where writers wait for each other.
 
-use super::scenes::{LINE, TRIES};
+use super::scenes::LINE;
 use crate::grid::Grid;
 use crate::judge::Finding;
 use crate::played::{Answer, NoAnswer, Played, missing};
@@ -15,17 +15,15 @@ const TEXT: [f64; 17] = [
 /// Looks a second.
 const TENTHS: usize = 10;
 
-/// A scene, and where in it.
-type Place = (&'static str, &'static [(&'static str, &'static str)]);
-/// The set-up, and the same with timestamps; and a mesh with ports of 64 KiB at 560 Mb/s, by the floor of the RTO.
-const USUAL: Place = ("see-saw", &[]);
-const TIMESTAMPS: Place = ("by-timestamps", &[("host.tcp.timestamps", "on")]);
-const SHORT: Place = ("timeouts", &[("host.tcp.rto", "200ms")]);
-const LONG: Place = ("timeouts", &[("host.tcp.rto", "2s")]);
+/// Scenes: the set-up, and the same with timestamps; a mesh with ports of 64 KiB at 560 Mb/s; queries and copies.
+const USUAL: &str = "see-saw";
+const TIMESTAMPS: &str = "timestamps";
+const EQUAL: &str = "equal-replies";
+const COPIES: &str = "copies";
 
 /// Of each run, of each of its nodes the rates at which it sent, by tenths of a second.
-fn by_run(played: &Played, (scene, at): Place) -> Answer<Vec<Vec<Vec<f64>>>> {
-    let runs = played.scene(scene)?.outcomes(at)?;
+fn by_run(played: &Played, scene: &str) -> Answer<Vec<Vec<Vec<f64>>>> {
+    let runs = played.scene(scene)?.outcomes(&[])?;
     match runs.is_empty() {
         true => Err(missing("run")),
         false => runs.iter().map(|run| tenths_of(run)).collect(),
@@ -33,8 +31,8 @@ fn by_run(played: &Played, (scene, at): Place) -> Answer<Vec<Vec<Vec<f64>>>> {
 }
 
 /// The same of all runs.
-fn tenths(played: &Played, place: Place) -> Answer<Vec<Vec<f64>>> {
-    Ok(by_run(played, place)?.concat())
+fn tenths(played: &Played, scene: &str) -> Answer<Vec<Vec<f64>>> {
+    Ok(by_run(played, scene)?.concat())
 }
 
 fn tenths_of(run: &RunOutcome) -> Answer<Vec<Vec<f64>>> {
@@ -137,40 +135,26 @@ impl Modes {
     }
 }
 
-/// Stops of nodes: in a row, tenths with less than 2 % of the line; how many there are, and how many
-/// of them are 2.5 s or longer.
-fn stops(nodes: &[Vec<f64>]) -> (usize, usize) {
-    let standing = |rate: &f64| *rate < 0.02 * LINE;
-    let all = nodes.iter().flat_map(|node| {
-        let runs = node.chunk_by(|a, b| standing(a) == standing(b));
-        runs.filter(|run| run.first().is_some_and(standing))
-    });
-    let lengths: Vec<usize> = all.map(<[f64]>::len).collect();
-    let long = lengths.iter().filter(|tenths| **tenths >= 25).count();
-    (lengths.len(), long)
-}
-
 pub(super) fn two_modes(played: &Played) -> Answer<Finding> {
+    let runs = by_run(played, COPIES)?;
+    let copies = Modes::of(&runs.concat());
+    let two = runs.iter().filter(|run| Modes::of(run).are_two()).count();
+    let equal = Modes::of(&tenths(played, EQUAL)?);
     let usual = Modes::of(&tenths(played, USUAL)?);
-    let of_a_mesh = |place: Place| -> Answer<String> {
-        let nodes = tenths(played, place)?;
-        let modes = Modes::of(&nodes);
-        let (all, long) = stops(&nodes);
-        let (number, words) = (modes.number(), modes.words());
-        Ok(format!(
-            "{number}: {words}, and {long} of {all} stops take 2.5 s or more"
-        ))
-    };
     Ok(Finding::is(
         format!(
-            "{}. Through ports of 64 KiB, asked for 560 Mb/s, with a floor of the RTO of 200 ms, {}; with \
-             one of 2 s, {}{}",
+            "queries at 200 Mb/s and copies of 600 MB at 320, which take seconds each: {} (wanted two), in {two} \
+             of {} runs: {} (wanted more than half of the line, and most below 300). The copies are chosen, as in \
+             M8: without, in a mesh of equal replies of 1 MB, {}: {}; in that of M13 {}: {}",
+            copies.number(),
+            runs.len(),
+            copies.words(),
+            equal.number(),
+            equal.words(),
+            usual.number(),
             usual.words(),
-            of_a_mesh(SHORT)?,
-            of_a_mesh(LONG)?,
-            of_tries(played)?
         ),
-        usual.are_two(),
+        copies.are_two() && copies.low > copies.high && copies.mean > LINE / 2.0,
     ))
 }
 
@@ -198,14 +182,14 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
     let without = runs.iter().filter(|run| losers(run) == 0).count();
     let own = nodes.iter().flat_map(|node| seconds(node, 0));
     let least = own.fold(LINE, f64::min);
-    let (short, long) = (tenths(played, SHORT)?, tenths(played, LONG)?);
+    let equal = tenths(played, EQUAL)?;
     Ok(Finding::is(
         format!(
             "of {} courses of 18 s, a node's each, whose seconds begin with the run, {at_once} have such a \
              second (wanted at least 1){}, and {without} of {} runs of 12 nodes have none: {}; the least of all is \
              {}. Where seconds begin at any tenth, {} of {} have one. The connections have neither SACK nor \
-             timestamps, which is chosen, since the text does not tell{}. In the mesh of M12, {} of {} with a \
-             floor of the RTO of 200 ms, and {} with one of 2 s",
+             timestamps, which is chosen, since the text does not tell{}. Through ports of 64 KiB, asked for 560 \
+             Mb/s, {} of {}",
             nodes.len(),
             one_in(at_once, nodes.len()),
             runs.len(),
@@ -214,9 +198,8 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
             losers_at_any_tenth(&nodes),
             nodes.len() * TENTHS,
             with_timestamps(played)?,
-            losers(&short),
-            short.len(),
-            losers(&long),
+            losers(&equal),
+            equal.len(),
         ),
         at_once > 0,
     ))
@@ -257,60 +240,6 @@ pub(super) fn table(played: &Played) -> Answer<Grid> {
         let cells = [at as f64 + 1.0, *text, ours / 1e6];
         let cells = cells.map(|cell| format!("{cell:.0}"));
         grid.rows.push(cells.to_vec());
-    }
-    Ok(grid)
-}
-
-/// Something that was tried for two modes with timeouts of 200 ms, in words, and what nodes sent.
-type Try = (String, Vec<Vec<f64>>);
-
-fn tried(played: &Played) -> Answer<Vec<Try>> {
-    let mut all = Vec::new();
-    for name in TRIES {
-        for first in played.scene(name)?.first_outcomes()? {
-            let varied = first.varied.iter();
-            let varied: Vec<String> = varied.map(|(t, v)| format!("{t} {v}")).collect();
-            let words = format!("{}, {}", name.replace('-', " "), varied.join(", "));
-            all.push((words, tenths_of(first.outcome)?));
-        }
-    }
-    Ok(all)
-}
-
-/// How many of the tries have two modes, in words; nothing where they did not run.
-fn of_tries(played: &Played) -> Answer<String> {
-    let tries = match tried(played) {
-        Err(NoAnswer::NeedsFull) => return Ok(String::new()),
-        tries => tries?,
-    };
-    let two = tries.iter().filter(|(_, nodes)| Modes::of(nodes).are_two());
-    Ok(format!(
-        "; of {} other tries with 200 ms {} have two modes",
-        tries.len(),
-        two.count()
-    ))
-}
-
-/// The tries, a row each.
-pub(super) fn tries(played: &Played) -> Answer<Grid> {
-    let head = [
-        "tried",
-        "nodes send, Mb/s",
-        "% of seconds below 300",
-        "between",
-        "from 600 on",
-        "modes",
-        "nodes with a lost second",
-    ];
-    let mut grid = Grid::new(head, 1);
-    for (words, nodes) in tried(played)? {
-        let modes = Modes::of(&nodes);
-        let [mean, low, middle, high] =
-            [modes.mean / 1e6, modes.low, modes.middle, modes.high].map(|n| format!("{n:.0}"));
-        let number = modes.number().to_owned();
-        let lost = losers(&nodes).to_string();
-        grid.rows
-            .push(vec![words, mean, low, middle, high, number, lost]);
     }
     Ok(grid)
 }
