@@ -45,26 +45,17 @@ impl SlowStart {
         ack: &AckSample,
         flow: &FlowView<'_>,
     ) -> ByteCount {
-        let in_slow_start = window.in_slow_start();
         match self {
-            Self::HyStart(h) if h.phase() != Phase::Done && in_slow_start => {
+            Self::HyStart(h) if h.phase() != Phase::Done && window.in_slow_start() => {
                 h.on_ack(window, ack, flow);
                 ByteCount::ZERO
             }
-            Self::Hybrid(h) if !h.is_done() && in_slow_start => {
+            Self::Hybrid(h) if !h.is_done() && window.in_slow_start() => {
                 h.on_ack(window, ack, flow);
                 ByteCount::ZERO
             }
-            _ if !flow.may_grow() => ByteCount::ZERO,
-            _ if in_slow_start => {
-                let segments = if flow.ca_state == CaState::Loss {
-                    1
-                } else {
-                    self.limit()
-                };
-                window.slow_start(ack.acked, segment(flow.mss) * u64::from(segments))
-            }
-            _ => ack.acked,
+            Self::Standard { limit } => by_bytes(*limit, window, ack, flow),
+            Self::HyStart(_) | Self::Hybrid(_) => by_bytes(2, window, ack, flow),
         }
     }
 
@@ -85,13 +76,22 @@ impl SlowStart {
             Self::Standard { .. } => {}
         }
     }
+}
 
-    fn limit(&self) -> u32 {
-        match self {
-            Self::Standard { limit } => (*limit).max(1),
-            Self::HyStart(_) | Self::Hybrid(_) => 2,
-        }
+/// [`SlowStart::on_ack`] where an ACK adds at most `limit` segments.
+#[inline]
+fn by_bytes(limit: u32, window: &mut Window, ack: &AckSample, flow: &FlowView<'_>) -> ByteCount {
+    if !flow.may_grow() {
+        return ByteCount::ZERO;
     }
+    if !window.in_slow_start() {
+        return ack.acked;
+    }
+    let segments = match flow.ca_state {
+        CaState::Loss => 1,
+        _ => limit.max(1),
+    };
+    window.slow_start(ack.acked, segment(flow.mss) * u64::from(segments))
 }
 
 /// The slow start of a flow, in a box from the first ACK on where it has more state than a limit.
@@ -146,9 +146,7 @@ impl Running {
         flow: &FlowView<'_>,
     ) -> ByteCount {
         match self {
-            Self::Standard { limit } => {
-                SlowStart::Standard { limit: *limit }.on_ack(window, ack, flow)
-            }
+            Self::Standard { limit } => by_bytes(*limit, window, ack, flow),
             _ => self.begun().on_ack(window, ack, flow),
         }
     }
