@@ -380,7 +380,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(always)] // A step of one.
     fn arm(&mut self, seen: &Delivered, now: Instant) {
         if seen.advanced {
-            self.restart_timers(now);
+            if self.restart_rto(now) {
+                self.arm_pto(now);
+            }
         } else if !self.may_probe() {
             self.pto_at = Sparse::NONE;
         }

@@ -7,7 +7,6 @@ use super::ack::BURST;
 use super::loss_detector::{AckFacts, NewestDelivered, Verdict};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
 
@@ -29,7 +28,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// [`Self::on_ack`] where it [is clean](Self::is_clean).
-    #[inline]
+    #[inline(always)] // One place takes the short way.
     pub(crate) fn on_clean_ack(
         &mut self,
         ack: AbsSeq,
@@ -53,7 +52,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         sample.rtt = newest.map(|s| now.since(s.sent_at));
         sample.round_start = round_start;
         self.tell_of_delivery(&mut sample, self.cwnd_limited_since(prior_una), now);
-        if self.heeds_progress {
+        let enough = !self.heeds_progress
+            || (self.policy.sack
+                && newest.is_some_and(|newest| {
+                    let (detector, board) = (&mut self.detector, &self.board);
+                    detector.on_progress(&newest, now, &self.rtt, board)
+                }));
+        if !enough {
             let facts = AckFacts {
                 una_advanced: true,
                 newly_delivered: delivered,
@@ -65,13 +70,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 ..AckFacts::new(now, self.mss, &self.rtt)
             };
             let pipe_before = self.board.pipe();
-            if self.detector.on_progress(&facts, &mut self.board) == Verdict::NewLoss {
+            if self.detector.on_ack(&facts, &mut self.board) == Verdict::NewLoss {
                 let flight = self.flight_before(prior_una, ByteCount::ZERO, delivered);
                 self.on_loss_found(pipe_before, flight, now, trace);
                 self.tell_reduction(delivered, Verdict::NewLoss, true);
             }
         }
-        self.restart_timers(now);
+        // The round trip was measured just now, and no probe is under way.
+        if self.restart_rto(now) {
+            self.arm_pto_if(now, |_| true);
+        }
     }
 
     /// SND.UNA has moved: what was measured of the round trip (RFC 6298 section 3), and nothing
@@ -105,16 +113,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.with_cc_limited(now, cwnd_limited, |cc, view| cc.on_ack(sample, view));
     }
 
-    /// SND.UNA has moved: the timers (RFC 6298 sections 5.2 and 5.3).
+    /// SND.UNA has moved: the retransmission timer (RFC 6298 sections 5.2 and 5.3). Whether something
+    /// is outstanding.
     #[inline(always)] // A step of two.
-    pub(super) fn restart_timers(&mut self, now: Instant) {
+    pub(super) fn restart_rto(&mut self, now: Instant) -> bool {
         if self.una == self.nxt {
-            self.rto_at = Sparse::NONE;
+            self.stop_timers();
             self.dup_acks = 0;
-        } else if self.restarts_rto() {
-            self.arm_rto(now);
+            return false;
         }
-        self.arm_pto(now);
+        if self.restarts_rto() {
+            self.arm_rto_here(now);
+        }
+        true
     }
 }
 

@@ -160,9 +160,9 @@ pub enum FastRetransmitTimer {
 /// A loss detection algorithm.
 ///
 /// # What the engine promises
-/// - Each ACK is reported once, by [`on_ack`](Self::on_ack) or [`on_progress`](Self::on_progress),
-///   after the scoreboard took it in, unless nothing about it is
-///   suspicious and the detector [does not want it](Self::heeds_progress).
+/// - Each ACK is reported, by [`on_ack`](Self::on_ack) unless
+///   [`on_progress`](Self::on_progress) was enough, after the scoreboard took it in; not if nothing
+///   about it is suspicious and the detector [does not want it](Self::heeds_progress).
 /// - [`on_reorder_timeout`](Self::on_reorder_timeout) comes at or after
 ///   [`reorder_deadline`](Self::reorder_deadline), never without one.
 ///
@@ -176,10 +176,19 @@ pub trait LossDetector: Debug + Send {
     /// An ACK arrived.
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict;
 
-    /// [`on_ack`](Self::on_ack) of new data with nothing amiss: no D-SACK, nothing SACKed, lost, or
-    /// sent twice, no recovery. Who [heeds](Self::heeds_progress) such ACKs may be quick about them.
-    fn on_progress(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        self.on_ack(facts, board)
+    /// With SACK, an ACK of new data with nothing amiss: no D-SACK, nothing SACKed, lost, or sent
+    /// twice, no recovery; `newest` is what it delivered last. Who [heeds](Self::heeds_progress) such
+    /// ACKs may be quick about them, and answers with true; if not,
+    /// [`on_ack`](Self::on_ack) is told all of it.
+    fn on_progress(
+        &mut self,
+        newest: &NewestDelivered,
+        now: Instant,
+        rtt: &RttEstimator,
+        board: &Scoreboard,
+    ) -> bool {
+        let _ = (newest, now, rtt, board);
+        false
     }
 
     /// The reordering timer fired.
@@ -264,8 +273,14 @@ impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
         (**self).on_ack(facts, board)
     }
-    fn on_progress(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        (**self).on_progress(facts, board)
+    fn on_progress(
+        &mut self,
+        newest: &NewestDelivered,
+        now: Instant,
+        rtt: &RttEstimator,
+        board: &Scoreboard,
+    ) -> bool {
+        (**self).on_progress(newest, now, rtt, board)
     }
     fn on_reorder_timeout(
         &mut self,

@@ -131,10 +131,15 @@ impl Rack {
         {
             Duration::ZERO
         } else {
-            let min = facts.rtt.min().unwrap_or(Duration::ZERO);
-            let srtt = facts.rtt.srtt().unwrap_or(Duration::ZERO);
-            (min * self.reo_wnd_mult / 4).min(srtt)
+            self.quarters_of_min_rtt(facts.rtt)
         }
+    }
+
+    /// The same where reordering was seen, or there is no reason to doubt.
+    fn quarters_of_min_rtt(&self, rtt: &RttEstimator) -> Duration {
+        let min = rtt.min().unwrap_or(Duration::ZERO);
+        let srtt = rtt.srtt().unwrap_or(Duration::ZERO);
+        (min * self.reo_wnd_mult / 4).min(srtt)
     }
 
     /// `RACK_detect_loss`, step 5 of section 6.2.
@@ -188,21 +193,27 @@ impl LossDetector for RackTlp {
     }
 
     /// What is delivered in order is the newest, and nothing that is in flight was sent before it.
-    fn on_progress(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        if let Some(state) = self.state.changed()
-            && let Some(newest) = facts.newest
-            && facts.sack_ok
-            && !state.recovering
-            && state.dsack_round.is_none()
-            && state.newest.is_none_or(|old| newest.sent_after(&old))
+    fn on_progress(
+        &mut self,
+        newest: &NewestDelivered,
+        now: Instant,
+        rtt: &RttEstimator,
+        _board: &Scoreboard,
+    ) -> bool {
+        let Some(state) = self.state.changed() else {
+            return false;
+        };
+        if state.recovering
+            || state.dsack_round.is_some()
+            || state.newest.is_some_and(|old| !newest.sent_after(&old))
         {
-            state.newest = Some(newest);
-            state.rtt = facts.now.since(newest.sent_at);
-            state.deadline = None;
-            self.reo_wnd = state.reo_wnd(facts, board);
-            return Verdict::Nothing;
+            return false;
         }
-        self.on_ack(facts, board)
+        state.newest = Some(*newest);
+        state.rtt = now.since(newest.sent_at);
+        state.deadline = None;
+        self.reo_wnd = state.quarters_of_min_rtt(rtt);
+        true
     }
 
     fn on_reorder_timeout(

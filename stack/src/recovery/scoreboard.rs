@@ -492,28 +492,28 @@ impl Scoreboard {
         let ack = ack.min(self.end);
         let judged = self.index(self.frontier);
         let mut dropped = 0;
-        while let Some(first) = self.records.front()
-            && first.end <= ack
-        {
+        let cuts = loop {
+            let Some(first) = self.records.front_mut() else {
+                self.flight = List::EMPTY;
+                break false;
+            };
+            if first.end > ack {
+                first.prev = NIL;
+                self.flight.head = self.base;
+                break first.start < ack;
+            }
             step!(self);
             each(first);
             self.records.pop_front();
+            self.base = self.base.wrapping_add(1) & ID_MASK;
             dropped += 1;
-        }
+        };
         self.una = ack;
-        self.base = self.base.wrapping_add(dropped as u32) & ID_MASK;
         if dropped > judged {
             self.frontier = self.base;
         }
-        match self.records.front_mut() {
-            None => self.flight = List::EMPTY,
-            Some(first) => {
-                first.prev = NIL;
-                self.flight.head = self.base;
-                if first.start < ack {
-                    self.trim_first(ack, dropped >= judged);
-                }
-            }
+        if cuts {
+            self.trim_first(ack, dropped >= judged);
         }
         ByteCount::new(ack - before)
     }

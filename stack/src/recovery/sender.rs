@@ -345,11 +345,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    /// Nothing is outstanding, and nobody is to hear that nothing leaves.
+    /// Nothing of what is outstanding is to leave again, and nobody is to hear that nothing leaves.
     #[inline]
     pub(crate) fn rests(&self) -> bool {
-        self.is_idle()
-            && self.episode.is_open()
+        self.episode.is_open()
+            && !self.board.has_holes()
             && !self.probe_due
             && !self.validates
             && !self.needs.delivery_rate

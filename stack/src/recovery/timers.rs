@@ -17,7 +17,14 @@ use narrows_congestion::{
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Start the retransmission timer afresh (RFC 6298 section 5).
+    #[inline(never)]
     pub fn arm_rto(&mut self, now: Instant) {
+        self.arm_rto_here(now);
+    }
+
+    /// The same, in line.
+    #[inline(always)]
+    pub(super) fn arm_rto_here(&mut self, now: Instant) {
         self.armed_rto = self.draw_rto();
         if let Some(rare) = self.rare.changed() {
             rare.rto_before = Sparse::NONE;
@@ -45,26 +52,23 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && self.detector.fast_retransmit_timer() == FastRetransmitTimer::Restarts
     }
 
-    /// (Re)start the probe timer, where tail-loss probes apply (RFC 8985 section 7.2).
+    /// (Re)start the probe timer, where tail-loss probes apply and something is outstanding (RFC 8985
+    /// section 7.2).
     #[inline]
     pub(super) fn arm_pto(&mut self, now: Instant) {
-        self.pto_at = Sparse::NONE;
-        if self.probes_tail {
-            self.arm_probe(now);
-        }
+        self.arm_pto_if(now, |s| {
+            s.may_probe()
+                && (s.rare.as_changed()).is_none_or(|rare| rare.tlp.is_none())
+                && !s.probe_unmeasured
+                && s.backoff == 0
+        });
     }
 
-    fn arm_probe(&mut self, now: Instant) {
-        if !self.policy.sack
-            || !self.may_probe()
-            || self
-                .rare
-                .as_changed()
-                .is_some_and(|rare| rare.tlp.is_some())
-            || self.probe_unmeasured
-            || self.backoff > 0
-            || self.board.is_empty()
-        {
+    /// The same if a probe `may` leave.
+    #[inline]
+    pub(super) fn arm_pto_if(&mut self, now: Instant, may: impl FnOnce(&Self) -> bool) {
+        self.pto_at = Sparse::NONE;
+        if !(self.probes_tail && self.policy.sack && may(self)) {
             return;
         }
         let one_segment = self.board.len() == 1;

@@ -70,12 +70,24 @@ impl<T: TcpTypes> Connection<T> {
     /// [`Self::on_ack`] of a segment as predicted, once the window is updated.
     #[inline(always)]
     pub(super) fn on_predicted_ack(&mut self, now: Instant, tcp: &PlainHeader, said: Said) {
-        let ack = self.snd.una() + said.acked;
         let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
-        if said.acked > 0 && !ece && self.snd.is_clean(ack) {
+        if said.acked > 0 {
+            return self.on_predicted_progress(now, tcp, ece, said);
+        }
+        if ece || self.snd.is_concerned() {
+            self.tell_sender(now, tcp, &SackBlocks::EMPTY, said);
+        }
+        self.after_ack(now, said);
+    }
+
+    /// The same where SND.UNA moves.
+    #[inline(never)]
+    fn on_predicted_progress(&mut self, now: Instant, tcp: &PlainHeader, ece: bool, said: Said) {
+        let ack = self.snd.una() + said.acked;
+        if !ece && self.snd.is_clean(ack) {
             let trace = &mut tracer(&mut self.trace, now);
             self.snd.on_clean_ack(ack, now, trace);
-        } else if ece || self.snd.is_concerned() {
+        } else {
             self.tell_sender(now, tcp, &SackBlocks::EMPTY, said);
         }
         self.after_ack(now, said);
@@ -180,6 +192,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// SND.UNA moved to `ack`.
+    #[inline(always)] // A step of two.
     fn on_progress(&mut self, ack: AbsSeq, now: Instant) {
         let data_end = self.send_buf.end() + 1;
         self.send_buf.release(ack.min(data_end) - 1);

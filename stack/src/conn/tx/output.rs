@@ -128,7 +128,7 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// All has been sent and acknowledged, and nothing is to be noted of that.
+    /// All has been sent, nothing of it is to leave again, and nothing is to be noted of that.
     #[inline]
     fn rests(&self) -> bool {
         self.snd.nxt() == self.send_buf.end() + 1
@@ -283,8 +283,8 @@ impl<T: TcpTypes> Connection<T> {
             return Plain::Begun(Emitted::Last);
         }
         if queued.min(usable) >= mss
-            && self.snd.scoreboard().len() < self.snd.record_limit()
             && self.snd.plain_allowance_after_one(room).get() < mss
+            && self.snd.scoreboard().len() < self.snd.record_limit()
             // The first of a pace: when the next may leave is to be asked for.
             && !self.snd.has_pace()
         {

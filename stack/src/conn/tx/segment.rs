@@ -112,8 +112,8 @@ impl<T: TcpTypes> Connection<T> {
         if self.ecn.ece() {
             tcp.flags |= Flags::ECE;
         }
-        let mss = self.payload_mss().get();
         self.know_room();
+        let mss = self.payload_mss().get();
         tcp.window = self
             .offered
             .advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);
