@@ -23,24 +23,53 @@ pub enum Framing {
 
 impl Framing {
     /// Bytes that a packet of `l3_len` holds in a buffer: the frame, without preamble and gap.
-    #[inline]
     pub const fn buffer_len(self, l3_len: u32) -> u32 {
-        match self {
-            Self::None => l3_len,
-            Self::Ethernet => {
-                let frame = l3_len.saturating_add(18);
-                if frame < 64 { 64 } else { frame }
-            }
-        }
+        self.sizes().buffer_len(l3_len)
     }
 
     /// Bytes of time that a frame of `buffer_len` takes on the wire.
-    #[inline]
     pub const fn wire_len(self, buffer_len: u32) -> u32 {
+        self.sizes().wire_len(buffer_len)
+    }
+
+    pub(crate) const fn sizes(self) -> FrameSizes {
         match self {
-            Self::None => buffer_len,
-            Self::Ethernet => buffer_len.saturating_add(20),
+            Self::None => FrameSizes {
+                header: 0,
+                least: 0,
+                gap: 0,
+            },
+            Self::Ethernet => FrameSizes {
+                header: 18,
+                least: 64,
+                gap: 20,
+            },
         }
+    }
+}
+
+/// A [`Framing`] in numbers, for ports at work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameSizes {
+    /// Header and frame check.
+    header: u8,
+    /// Of the shortest frame.
+    least: u8,
+    /// Preamble and gap.
+    gap: u8,
+}
+
+impl FrameSizes {
+    #[inline]
+    pub(crate) const fn buffer_len(self, l3_len: u32) -> u32 {
+        let frame = l3_len.saturating_add(self.header as u32);
+        let least = self.least as u32;
+        if frame < least { least } else { frame }
+    }
+
+    #[inline]
+    pub(crate) const fn wire_len(self, buffer_len: u32) -> u32 {
+        buffer_len.saturating_add(self.gap as u32)
     }
 }
 

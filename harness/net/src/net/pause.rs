@@ -41,7 +41,7 @@ use narrows_congestion::ByteCount;
 use std::fmt;
 
 use super::discipline::classify::{CLASSES, DscpMap};
-use super::link::{Framing, LinkSpec};
+use super::link::{FrameSizes, Framing, LinkSpec};
 pub use crate::sim::tap::PauseSignal;
 use crate::sim::time::SimTime;
 
@@ -110,7 +110,7 @@ impl PauseSpec {
     /// Bytes that may arrive after XOFF, by a link whose other direction is `back`.
     pub fn headroom(&self, link: &LinkSpec, back: &LinkSpec) -> ByteCount {
         let frame = u64::from(wire(link.framing, self.max_packet));
-        let pause = u64::from(pause_frame(back.framing));
+        let pause = u64::from(pause_frame(back.framing.sizes()));
         let wait = back.rate.time_for(ByteCount::new(frame + pause));
         let wires = (link.delay + back.delay).to_duration();
         // Rounded up twice.
@@ -126,7 +126,8 @@ impl PauseSpec {
         back: &LinkSpec,
     ) -> Result<(), PauseProblem> {
         let classes = self.pausing().count_ones().max(1);
-        let wait = wire(back.framing, self.max_packet) + classes * pause_frame(back.framing);
+        let wait =
+            wire(back.framing, self.max_packet) + classes * pause_frame(back.framing.sizes());
         let wait = back.rate.time_for(ByteCount::from(wait));
         let half = link.rate.bytes_in(wait).get() + 1;
         let needed = (2 * half).div_ceil(pause_bytes(1).into());
@@ -247,7 +248,7 @@ const fn wire(framing: Framing, l3_len: u32) -> u32 {
 }
 
 /// Bytes of time that a pause frame takes on the wire.
-pub(crate) const fn pause_frame(framing: Framing) -> u32 {
+pub(crate) const fn pause_frame(framing: FrameSizes) -> u32 {
     framing.wire_len(PAUSE_FRAME)
 }
 

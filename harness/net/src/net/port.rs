@@ -29,7 +29,7 @@ use super::buffer::{Capacity, Depth, InService, Limit};
 use super::discipline::tail::TailVerdict;
 use super::discipline::{Queue, TailRule};
 use super::impair::Impairments;
-use super::link::{Framing, Transmitter};
+use super::link::{FrameSizes, Framing, Transmitter};
 use super::nic::NicRoom;
 use super::nic::transmit::Transmit;
 use super::packet::Packet;
@@ -66,7 +66,7 @@ pub(crate) struct Port {
     pub(crate) pool: u32,
     /// Whether the pool's heap of departures names this port.
     pub(crate) pool_knows: bool,
-    framing: Framing,
+    framing: FrameSizes,
     in_service: InService,
     /// [`super::graph::TieOrder::WaitedLast`].
     pub(crate) waited_last: bool,
@@ -190,7 +190,7 @@ impl Port {
             delay: parts.delay,
             to: parts.to,
             rank: parts.rank,
-            framing: parts.framing,
+            framing: parts.framing.sizes(),
             in_service: parts.in_service,
             waited_last: false,
             limit: Limit::new(parts.capacity),
