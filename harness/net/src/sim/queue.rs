@@ -49,6 +49,10 @@ pub struct Event {
 struct Key(u128);
 
 impl Key {
+    /// No event: later than any limit. Where a word of its own would say so, it would go through
+    /// memory.
+    const NONE: Self = Self(u128::MAX);
+
     #[inline]
     fn new(e: Event) -> Self {
         let low = u64::from(e.rank) << 32 | u64::from(e.id);
@@ -151,35 +155,46 @@ impl EventQueue {
     /// Takes the next event out if it is due at `limit` or before.
     #[inline(always)] // Into the world's loop, for each event.
     pub fn pop_until(&mut self, limit: SimTime) -> Option<Event> {
-        if self.near.is_empty() {
-            // The common case: the next bucket holds few events, and nothing far is as near.
-            let slot = self.next_used();
-            if slot >= self.next_far || slot > limit.as_picos() >> WIDTH_BITS {
-                return self.pop_slow(limit);
-            }
-            let at = slot as usize % BUCKETS;
-            let i = self.buckets[at];
-            let node = self.nodes.get_mut(i as usize)?;
-            if node.next != NIL {
-                return self.pop_of_few(slot, limit);
-            }
-            if node.key.picos() > limit.as_picos() {
-                return None;
-            }
-            let key = node.key;
-            node.next = self.free;
-            self.free = i;
-            self.horizon = slot + 1;
-            self.clear_bucket(at);
-            self.len -= 1;
-            return Some(key.event());
+        let key = self.pop_key(limit);
+        if key == Key::NONE {
+            return None;
         }
-        self.pop_slow(limit)
+        self.len -= 1;
+        Some(key.event())
+    }
+
+    #[inline(always)]
+    fn pop_key(&mut self, limit: SimTime) -> Key {
+        if !self.near.is_empty() {
+            return self.pop_slow(limit);
+        }
+        // The common case: the next bucket holds few events, and nothing far is as near.
+        let slot = self.next_used();
+        if slot >= self.next_far {
+            return self.pop_slow(limit);
+        }
+        let at = slot as usize % BUCKETS;
+        let i = self.buckets[at];
+        let Some(node) = self.nodes.get_mut(i as usize) else {
+            return Key::NONE;
+        };
+        if node.next != NIL {
+            return self.pop_of_few(slot, limit);
+        }
+        let key = node.key;
+        if key.picos() > limit.as_picos() {
+            return Key::NONE;
+        }
+        node.next = self.free;
+        self.free = i;
+        self.horizon = slot + 1;
+        self.clear_bucket(at);
+        key
     }
 
     /// Takes the next event out of a bucket that holds several, and leaves the others there.
     #[inline(never)]
-    fn pop_of_few(&mut self, slot: u64, limit: SimTime) -> Option<Event> {
+    fn pop_of_few(&mut self, slot: u64, limit: SimTime) -> Key {
         let at = slot as usize % BUCKETS;
         let first = self.buckets[at];
         let (mut least, mut before_least) = (first, NIL);
@@ -198,7 +213,7 @@ impl EventQueue {
             (before, i) = (i, node.next);
         }
         if key.picos() > limit.as_picos() {
-            return None;
+            return Key::NONE;
         }
         let next = core::mem::replace(&mut self.nodes[least as usize].next, self.free);
         self.free = least;
@@ -207,24 +222,23 @@ impl EventQueue {
             None => self.buckets[at] = next,
         }
         self.horizon = slot;
-        self.len -= 1;
-        Some(key.event())
+        key
     }
 
     #[inline(never)]
-    fn pop_slow(&mut self, limit: SimTime) -> Option<Event> {
+    fn pop_slow(&mut self, limit: SimTime) -> Key {
         while self.near.is_empty() {
             if !self.advance(limit) {
-                return None;
+                return Key::NONE;
             }
         }
-        let &Reverse(key) = self.near.peek()?;
-        if key.picos() > limit.as_picos() {
-            return None;
+        match self.near.peek() {
+            Some(&Reverse(key)) if key.picos() <= limit.as_picos() => {
+                self.near.pop();
+                key
+            }
+            _ => Key::NONE,
         }
-        self.near.pop();
-        self.len -= 1;
-        Some(key.event())
     }
 
     /// Empties the next bucket in use into `near`, unless it starts after `limit`: what is pushed
