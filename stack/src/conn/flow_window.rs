@@ -190,6 +190,7 @@ impl OfferedWindow {
 
     /// Whether the window has opened enough, since it was last advertised, to tell the peer
     /// unasked.
+    #[inline]
     pub(crate) fn update_is_due(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> bool {
         let (free, limit) = self.free_and_limit(nxt, read, now);
         let ceiling = limit.min(self.capacity);

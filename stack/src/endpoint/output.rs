@@ -83,7 +83,8 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         let mut out = Output::default();
         let next = |conn: &mut Connection<T>, out: &mut Output| conn.output_here(now, out);
-        self.next_conn(now, &mut out, next, |_, conn, out| conn.make_of(out, make))
+        let slot = self.next_conn(now, &mut out, next)?;
+        Some(self.connection_in(slot)?.make_of(&mut out, make))
     }
 
     /// Writes the packet that leaves next into `out`, which is blank: at most `max` bytes of
@@ -102,7 +103,7 @@ impl<T: TcpTypes> Endpoint<T> {
             0 => conn.output(now, out),
             _ => conn.output_burst(now, max, out),
         };
-        self.next_conn(now, out, next, |slot, _, _| NextOutput::Conn(slot))
+        self.next_conn(now, out, next).map(NextOutput::Conn)
     }
 
     #[cold]
@@ -112,16 +113,14 @@ impl<T: TcpTypes> Endpoint<T> {
         Some((ip, tcp, self.cold.empty.view(0..0), ByteCount::MAX))
     }
 
-    /// The next packet of a connection, which `next` asks it for: `made` is told of it, with the
-    /// connection and its slot.
+    /// The slot of the connection whose packet is next, which `next` asks it for.
     #[inline(always)]
-    fn next_conn<R>(
+    fn next_conn(
         &mut self,
         now: Instant,
         out: &mut Output,
         mut next: impl FnMut(&mut Connection<T>, &mut Output) -> Option<Emitted>,
-        made: impl FnOnce(u32, &mut Connection<T>, &mut Output) -> R,
-    ) -> Option<R> {
+    ) -> Option<u32> {
         while self.first_dirty != LAST {
             let slot = self.first_dirty;
             let s = &mut self.slots[slot as usize];
@@ -135,11 +134,9 @@ impl<T: TcpTypes> Endpoint<T> {
                 Some(conn) => next(conn, out),
             };
             match (output, s.conn.as_mut()) {
-                (Some(output), Some(conn)) => {
-                    if output == Emitted::Last {
-                        self.finished = true;
-                    }
-                    return Some(made(slot, conn, out));
+                (Some(output), _) => {
+                    self.finished |= output == Emitted::Last;
+                    return Some(slot);
                 }
                 (_, Some(conn)) if conn.is_closed() => {
                     self.settle_first();
