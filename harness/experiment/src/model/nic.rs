@@ -217,6 +217,8 @@ pub struct Cpu {
     pub counts: bool,
     /// Cores.
     pub cores: u32,
+    /// Cores besides, busy with something else.
+    pub other: u32,
     /// An interrupt.
     pub interrupt: Duration,
     /// A packet with data, in or out, of any size.
@@ -234,6 +236,7 @@ impl Default for Cpu {
         Self {
             counts: false,
             cores: 1,
+            other: 0,
             interrupt: Duration::from_micros(2),
             packet: Duration::from_micros(1),
             kilobyte: Duration::from_nanos(100),
@@ -249,6 +252,8 @@ impl Knobs for Cpu {
         "Whether packets cost a host time: its cores do one thing after the other, and what waits fills the receive rings. The usual costs are guesses of an order of magnitude; measure yours." },
         knob! { cores: "cores", "cores", Kind::Whole { least: 1, most: 1_024 },
         "Cores; receive queue n has core n, modulo this." },
+        knob! { other: "other", "cores of something else", Kind::Whole { least: 0, most: 1_024 },
+        "Cores besides, which something else keeps busy, as applications do: they count in the load and do nothing with packets." },
         knob! { interrupt: "interrupt", "cost of an interrupt", Kind::Time { least: 0, most: MOST },
         "An interrupt, until the poll begins." },
         knob! { packet: "packet", "cost of a packet", Kind::Time { least: 0, most: MOST },
@@ -271,6 +276,7 @@ impl Cpu {
         let time = SimTime::from_duration;
         CpuSpec {
             cores: self.cores,
+            other: self.other,
             interrupt: time(self.interrupt),
             packet: time(self.packet),
             kilobyte: time(self.kilobyte),

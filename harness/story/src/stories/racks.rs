@@ -67,8 +67,8 @@ pub const STORY: Story = Story {
             beside,
         ),
         Table::own(
-            "Load of processors, and packets that a receiver merges to one: another run, usually \
-             a shorter one (10 ms)",
+            "Load of processors, with 24 cores of a worker that do something else, and packets that a \
+             receiver merges to one: another run, usually a shorter one (10 ms)",
             processors,
         ),
         Table::own(

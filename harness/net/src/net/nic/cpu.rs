@@ -7,8 +7,9 @@
 //!
 //! The usual costs are guesses of their order of magnitude for a server of the years 2010 to 2020;
 //! they are there to be replaced by what was measured. Left out: caches and memory bandwidth,
-//! other work on the core, frequency and sleep states, locks, moving a flow to another core (RPS,
-//! RFS), and the calls by which applications write. What a timer or an application starts is
+//! other work on a core, frequency and sleep states, locks, moving a flow to another core (RPS,
+//! RFS), and the calls by which applications write. What applications do beside that is cores of its
+//! own ([`CpuSpec::other`]), which count as busy and do nothing with packets. What a timer or an application starts is
 //! not delayed by a busy core; its cost delays what comes after.
 
 use crate::sim::time::SimTime;
@@ -18,6 +19,8 @@ use crate::sim::time::SimTime;
 pub struct CpuSpec {
     /// Cores; receive queue n has core n, modulo this.
     pub cores: u32,
+    /// Cores besides, which something else keeps busy all the time.
+    pub other: u32,
     /// An interrupt, until the poll begins.
     pub interrupt: SimTime,
     /// A packet with data, in or out, of any size.
@@ -34,6 +37,7 @@ impl CpuSpec {
     /// One core on which everything is free.
     pub const FREE: Self = Self {
         cores: 1,
+        other: 0,
         interrupt: SimTime::ZERO,
         packet: SimTime::ZERO,
         kilobyte: SimTime::ZERO,

@@ -97,9 +97,9 @@ pub struct HostStats {
     pub acks: u64,
     /// Reads by applications.
     pub calls: u64,
-    /// Time that the cores have worked, summed.
+    /// Time that the cores have worked, summed, those that do something else included.
     pub busy: SimTime,
-    /// Cores.
+    /// Cores, those included.
     pub cores: u32,
 }
 
@@ -403,10 +403,12 @@ impl Receiver {
 
     /// What it has done until `now`.
     pub(crate) fn stats(&self, now: SimTime) -> HostStats {
+        let other = self.spec.cpu.other;
+        let by_others = now.as_picos().saturating_mul(other.into());
         let busy = self.cores.iter().map(|core| core.time.busy(now));
         HostStats {
-            busy: busy.fold(SimTime::ZERO, |sum, busy| sum + busy),
-            cores: self.cores.len() as u32,
+            busy: busy.fold(SimTime::from_picos(by_others), |sum, busy| sum + busy),
+            cores: self.cores.len() as u32 + other,
             ..self.stats
         }
     }

@@ -192,6 +192,29 @@ fn a_core_does_one_thing_after_the_other() {
 }
 
 #[test]
+fn cores_of_something_else_are_busy_and_delay_nothing() {
+    let with = |other| {
+        let cpu = CpuSpec {
+            other,
+            ack: us(20),
+            ..CpuSpec::FREE
+        };
+        let slow = ReceiveSpec {
+            cpu,
+            ..ReceiveSpec::DIRECT
+        };
+        let mut w = world(slow, (0..5).map(|_| SimTime::ZERO));
+        w.run_until(us(1_000));
+        let all = w.network().host_stats(us(1_000), HostId(0));
+        (arrivals(&w), all.unwrap())
+    };
+    let ((alone, packets), (beside, all)) = (with(0), with(3));
+    assert_eq!(alone, beside);
+    assert_eq!((packets.busy, packets.cores), (us(5 * 20), 1));
+    assert_eq!((all.busy, all.cores), (us(5 * 20 + 3 * 1_000), 4));
+}
+
+#[test]
 fn a_reset_loses_what_the_ring_holds_and_what_comes_meanwhile() {
     let mut w = world(held(64, 100), [0, 10, 50].map(us));
     w.run_until(us(30));

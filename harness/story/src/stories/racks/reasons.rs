@@ -7,11 +7,17 @@ pub(super) const THREE_RACKS: &str = "shares: 235 Gbit are 1.02 % of what one ra
     made frequent by ports of 350 kB and by chunks of 250 kB, CUBIC's share of bits thousands of times the \
     text's, and with it what is sent again. With writes of 32 kB alone CUBIC drops a hundredth of that in the \
     fabric (`narrows run racks --set cc=cubic --set workers=h48..h95 --set traffic.chunk.rate=1 --set \
-    demand=67000`). Orders: the text's CUBIC drops in racks what ours drops in the fabric, and its workers \
-    send more again than its stores. What meets at a host's port is its cross traffic, of which it tells \
-    neither sizes nor how many answer at once; here five workers answer, and no queue overflows. Nor are its \
-    numbers those of senders that send again what was dropped: .020 % of what stores send in a minute are 10 \
-    Gbit, and 506 Mbit are dropped; with DCTCP workers send .078 % again, and 20 packets are dropped in all";
+    demand=67000`). Orders: the text's CUBIC drops more in racks than in the fabric, and its workers send more \
+    again than its stores and than with DCTCP. What meets at a store's port is cross traffic, of which the \
+    text tells neither sizes nor how many answer at once. With five, as here, no queue overflows. With \
+    sixteen, 128 kB each, 3.5 Gb/s, CUBIC drops 213 Mbit in racks and 199 in the fabric, and workers send 3.9 \
+    % again, stores .87 (`narrows run racks --set cc=cubic --set workers=h48..h95 --set traffic.read.k=16 \
+    --set traffic.read.size=128kB --set traffic.read.load=3500Mb/s`; at 3 Gb/s 163 and 170 Mbit). But then \
+    links to one rack are 95 % busy and to two 98, which are not D18's 3 points; with one rack the fabric \
+    drops 7 times what racks do (the text 214, D21); and with DCTCP 26 % of what comes to stores is marked \
+    (the text 6.5). With DCTCP workers send again what nobody dropped, see D20. Nor are the text's numbers \
+    those of senders that send again what was dropped: .020 % of what stores send in a minute are 10 Gbit, and \
+    506 Mbit are dropped; with DCTCP workers send .078 % again, and 20 packets are dropped in all";
 
 /// D20.
 pub(super) const TWO_RACKS: &str = "shares: steady windows cannot give both of the text's of the stores, .59 % \
@@ -19,10 +25,13 @@ pub(super) const TWO_RACKS: &str = "shares: steady windows cannot give both of t
     switch's memory for a port makes the fabric's over the racks' anything, 4 with a sixteenth of what is left \
     of 12 MB, 17 with an eighth, and with half of it racks drop nothing (`narrows run racks --set cc=cubic \
     --set workers=h48..h79 --sweep buffer=12MB:1/16,12MB:1/8,12MB:1/2`); but with three racks the text has \
-    five times as much in racks as in the fabric. Orders: with DCTCP the text's workers send .035 % again \
-    though its racks drop nothing and its fabric .001 % of the stores': for something else, which it does not \
-    tell (rings that overflow, timeouts for nothing). Here they send again what is dropped, and cross traffic \
-    meets no queue that overflows. Processors of workers take more than those of stores: see D21";
+    five times as much in racks as in the fabric. Orders hold, but two things are chosen. With DCTCP the \
+    text's workers send .035 % again though its racks drop nothing and its fabric .001 % of the stores'. Here \
+    they do so for nothing: stores acknowledge as Linux did before 4.18, which may cancel the acknowledgement \
+    of an answer's only packet when marks come or go (D15), and a timeout follows; with receivers of today \
+    workers send .0001 % again (`--set group.stores.tcp.dctcp_receiver=rfc8257`). And of a worker 24 cores are \
+    busy with something else, see D21. With CUBIC workers send little again, since cross traffic meets no \
+    queue that overflows, see D19";
 
 /// D21.
 pub(super) const ONE_RACK: &str = "shares: steady windows cannot give both of the text's of the stores, 1.02 % \
@@ -30,8 +39,9 @@ pub(super) const ONE_RACK: &str = "shares: steady windows cannot give both of th
     segments: 12 at 1.02 %. As many connections at DCTCP's least, two segments, then fill a sixth of the port \
     and the way, and drop nothing. Where so many meet that two segments of each fill both, as here, CUBIC's \
     windows are some six, and its loss is 1.5/36, 4 %, four times the text's. Cross traffic meets no queue \
-    that overflows, so that workers send little again. Orders: processors do nothing here but packets, at the \
-    costs of a kernel without a NIC's driver (`narrows calibrate`), and a worker has three times the packets \
-    of a store, nearly all of them marked. DCTCP takes .9 of a core more of a worker and .2 of a store; .9 are \
-    the text's 3 % where 30 cores are busy otherwise. What decides it is the time that applications take, \
-    which the text does not tell";
+    that overflows, so that workers send little again. Orders hold. Processors do nothing here but packets, at \
+    the costs of a kernel without a NIC's driver (`narrows calibrate`), and a worker has three times the \
+    packets of a store, nearly all of them marked. DCTCP takes one core more of a worker and .2 of a store. \
+    The one is the text's 3 % where some 25 others are busy: 24 are so by the set-up \
+    (`group.workers.cpu.other`), which is calibrated. One such core of a store would make its 34 % 14, as \
+    wanted, and its 10 % with two racks 6, which is not (D20)";
