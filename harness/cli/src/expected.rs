@@ -6,6 +6,7 @@ use super::output::{OutputFile, Wanted};
 use clap::Args;
 use narrows_experiment::summary::{Holds, Verdict};
 use narrows_report::points;
+use narrows_report::table::Colour;
 use std::path::{Path, PathBuf};
 
 /// The options.
@@ -42,6 +43,13 @@ impl ExpectedArgs {
     /// Whether the exit code is to tell.
     pub(super) fn check(&self) -> bool {
         self.check
+    }
+
+    /// What `--quiet` leaves to say: what was to be checked, and is not so.
+    pub(super) fn unmet(&self, verdicts: &[Verdict]) -> String {
+        let unmet = verdicts.iter().filter(|v| v.holds != Holds::Yes);
+        let unmet: Vec<Verdict> = unmet.filter(|_| self.check).cloned().collect();
+        points::verdicts(&unmet, Colour::Plain)
     }
 
     /// Opens what they write, before anything runs.

@@ -387,8 +387,10 @@ pub(super) fn perform(
         (machine, written) = files.write(&report);
     }
     // Whatever could not be written, what was computed is told.
-    let mut told = Ok(());
-    if !args.quiet {
+    let mut told;
+    if args.quiet {
+        told = print(console.stderr, &args.expected.unmet(&verdicts));
+    } else {
         let colour = match on_stdout {
             true => Colour::Plain,
             false => console.colours(),

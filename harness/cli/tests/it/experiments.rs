@@ -522,6 +522,11 @@ fn an_expectation_that_fails_is_an_exit_code_and_a_junit_failure() {
     assert!(out(&ran).contains(said), "{}{}", out(&ran), err(&ran));
     let ran = s.run(&["run", "y.toml", "-r", "1", "--check", "-q"]);
     assert_eq!(ran.status.code(), Some(1));
+    let unmet = err(&ran);
+    assert!(
+        unmet.lines().count() == 4 && unmet.lines().all(|l| l.starts_with("fails: ")),
+        "{unmet}"
+    );
     let junit = s.read("j.xml");
     assert!(
         junit.contains("failures=\"4\"") && junit.contains("<failure"),
