@@ -170,7 +170,11 @@ fn real(time: Duration) -> std::time::Duration {
 fn check(args: &MeterArgs) -> Result<(), Stop> {
     let least = LEAST_PERIOD.as_nanos() as u64;
     let mut looks = 0_u64;
-    for every in &args.every {
+    for (nth, every) in args.every.iter().enumerate() {
+        if args.every[..nth].contains(every) {
+            let why = "it is given twice: give each period once";
+            return Err(usage("every", &every.to_string(), why));
+        }
         if every.as_nanos() < least {
             let why = "the shortest period is 100us: a look takes some microseconds itself";
             return Err(usage("every", &every.to_string(), why));

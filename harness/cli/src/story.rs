@@ -105,7 +105,16 @@ fn named(name: &str) -> Result<&'static Story, Stop> {
         let why = format!("nothing runs the story '{name}' yet; docs/STORIES.md has its claims");
         return Err(Stop::Failed(why));
     }
-    let near = nearest(name, names()).map_or(String::new(), |n| format!("; did you mean '{n}'?"));
+    // `rack` is the beginning of several.
+    let mut near: Vec<&str> = names().filter(|known| known.starts_with(name)).collect();
+    if near.is_empty() || name.is_empty() {
+        near = nearest(name, names()).into_iter().collect();
+    }
+    let near: Vec<String> = near.iter().map(|n| format!("'{n}'")).collect();
+    let near = match &near[..] {
+        [] => String::new(),
+        near => format!("; did you mean {}?", near.join(" or ")),
+    };
     let all: Vec<&str> = names().collect();
     let why = format!(
         "there is no story '{name}'{near}; there are {}",

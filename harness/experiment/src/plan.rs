@@ -2,6 +2,7 @@
 
 mod check;
 mod files;
+mod idle;
 
 use crate::knob::{KnobError, Meaning, Quantity};
 use crate::model::{Experiment, Invalid};

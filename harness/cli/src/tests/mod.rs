@@ -592,3 +592,20 @@ fn a_recorded_command_names_the_program_that_ran() {
         assert_eq!(command_line(&args), recorded);
     }
 }
+
+#[test]
+fn the_beginning_of_several_stories_names_them() {
+    let ran = narrows("story rack");
+    assert_eq!(ran.code, EXIT_FAILED);
+    for name in ["'racks'", "'rack coalesce'", "'rack tails'"] {
+        let (_, near) = ran.err.split_once("did you mean ").unwrap();
+        let (near, _) = near.split_once('?').unwrap();
+        assert!(near.contains(name), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_meter_takes_each_period_once() {
+    let ran = narrows("meter lo --every 1ms,1000us");
+    assert!(ran.err.contains("given twice"), "{}", ran.err);
+}

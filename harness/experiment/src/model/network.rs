@@ -133,7 +133,7 @@ impl Knobs for Common {
         knob! { shared_buffer: "shared_buffer", "shared buffer", Kind::Or("off", &Kind::Text("4MB or 4MB:1/4")),
         "Memory that all ports of a switch share, each up to alpha times what is free, beside their own limits.", "Choudhury and Hahne 1998" },
         knob! { port_reserve: "port_reserve", "port reserve", Kind::Size { least: 0, most: 1 << 40 },
-        "Of the shared buffer, what each port of a switch has to itself; only what it holds beyond that comes out of the pool that is left." },
+        "Of the shared buffer, what each port of a switch has to itself; only what it holds beyond that comes out of the pool that is left. Left out: headroom, and cells (a packet takes its bytes)." },
         knob! { multipath: "multipath", "path choice", Kind::Choice(&["flow", "flowlet", "packet"]),
         "For what a switch chooses among equal paths.", "RFC 2992, CONGA (SIGCOMM 2014)" },
         knob! { flowlet_gap: "flowlet_gap", "flowlet gap", Kind::SPAN,

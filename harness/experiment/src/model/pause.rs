@@ -55,11 +55,11 @@ impl Default for Pause {
 impl Knobs for Pause {
     const TABLE: &'static [Knob<Self>] = &[
         knob! { mode: "mode", "pause", Kind::Choice(&["off", "802.3x", "pfc"]),
-        "Whether switches send pause frames where what came in by a port fills the port's memory, which is then what its queue's limit says: of the whole link, or of each traffic class (DSCP) by itself.", "IEEE 802.3 Annex 31B, IEEE 802.1Qbb" },
+        "Whether switches send pause frames where what came in by a port fills the port's memory, which is then what its queue's limit says: of the whole link, or of each traffic class (DSCP) by itself. Left out: the time that a station takes to obey, pause frames that are lost, NICs with a queue for each class, memory that ports share, and watchdogs against storms.", "IEEE 802.3 Annex 31B, IEEE 802.1Qbb" },
         knob! { classes: "classes", "lossless classes", Kind::List(&Kind::Whole { least: 0, most: 7 }),
         "Of pfc: the traffic classes that pause; what is of another is dropped where there is no room." },
         knob! { quanta: "quanta", "pause time", Kind::Whole { least: 1, most: 65_535 },
-        "The time that a pause frame names, in quanta of 512 bit times; it is sent again at half of it.", "IEEE 802.3 Annex 31B.2" },
+        "The time that a pause frame names, in quanta of 512 bit times; it is sent again at half of it, which must leave time for a frame in service.", "IEEE 802.3 Annex 31B.2" },
         knob! { xoff: "xoff", "XOFF", Kind::Or("off", &Kind::Size { least: 1, most: 1 << 40 }),
         "The memory of a port from which on it pauses [its memory less the headroom: 2 rate delay + 3 frames and a pause frame]." },
         knob! { xon: "xon", "XON", Kind::Or("off", &Kind::Size { least: 0, most: 1 << 40 }),

@@ -225,7 +225,7 @@ impl Knobs for Queue {
         knob! { headers: "headers", "header queue", Kind::Or("off", &Kind::Queue { least: 1 }),
         "Of trimming: what the queue of headers holds [as much as the limit]." },
         knob! { split: "split", "split output", Kind::Or("off", &Kind::Whole { least: 1, most: 64 }),
-        "Of drop-tail, ecn-step: queues that the buffer is split into evenly; a packet goes to that of its ingress port modulo their number, and they are served in turn. A threshold is each queue's." },
+        "Of drop-tail, ecn-step: queues that the buffer is split into evenly; a packet goes to that of its ingress port modulo their number, and they are served in turn. A threshold is each queue's. Left out: how switches map ports to buffers, queues of unequal size, and room that an idle queue lends to a busy one." },
         knob! { split_turns: "split_turns", "turns of the split", Kind::Or("off", &Kind::Choice(&["packet", "byte"])),
         "Of split: what a queue sends in its turn, a packet, or by deficit round robin a full packet's bytes [packet]." },
     ];

@@ -8,7 +8,7 @@ use crate::scenario::parallel;
 use std::sync::{Mutex, PoisonError};
 
 impl Plan {
-    /// Whether each point can run.
+    /// Whether each point can run, and all that is set says something at one of them.
     ///
     /// # Errors
     /// Of the first that cannot: the key, why, and at which values.
@@ -21,6 +21,7 @@ impl Plan {
     /// # Errors
     /// As [`Self::check`].
     pub fn largest(&self, registry: &Registry) -> Result<Size, Invalid> {
+        self.base.check_idle(registry)?;
         self.look(registry).map_err(|(point, e)| {
             let at = self.label(point);
             if at.is_empty() {

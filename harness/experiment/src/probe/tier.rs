@@ -43,7 +43,7 @@ impl Default for TierProbe {
 impl Knobs for TierProbe {
     const TABLE: &'static [Knob<Self>] = &[
         knob! { on: "on", "ports", Kind::List(&Kind::Ports),
-        "Ports that are counted together, a pattern each; none for those from each tier to each other." },
+        "Ports that are counted together, a pattern each; none for those from each tier to each other. Left out: which port of them it was, but for the peak." },
         knob! { every: "every", "period", Kind::Time { least: 1_000, most: 1_000_000_000_000_000 },
         "The period whose utilisation is taken: the peak is that of the busiest one." },
         knob! { series: "series", "series", Kind::Switch, "Whether the utilisation of each period is kept." },

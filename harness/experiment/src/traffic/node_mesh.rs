@@ -101,7 +101,7 @@ impl Knobs for NodeMesh {
         knob! { writers: "writers", "writers", Kind::Choice(&["suspend", "async", "relay"]),
         "What a process does that sends to a busy port: it is suspended; it goes on and the queue grows; or a process of its own for each peer is suspended in its place.", "Erlang/OTP erlang:send/3, process_flag async_dist" },
         knob! { busy_limit: "busy_limit", "busy limit", BYTES,
-        "From how much in its queue a port is busy: 1MiB since R14B01, 128KiB before.", "Erlang/OTP erl +zdbbl" },
+        "From how much in its queue a port is busy: 1MiB since R14B01, 128KiB before. Left out: what processes cost, the driver's own queue below the port's (8 KB), heartbeats, and fragments of what is longer than 64 KB.", "Erlang/OTP erl +zdbbl" },
         knob! { socket_buffer: "socket_buffer", "socket buffer", BYTES,
         "What the TCP takes of a port at most, unsent and unacknowledged; no more than tcp.send_buffer." },
         knob! { memory: "memory", "memory beside", Kind::Size { least: 0, most: 1 << 50 },

@@ -1,9 +1,12 @@
 //! The guide: its files are experiments that run, and what they expect comes out.
 
 use narrows_experiment::file::Loaded;
+use narrows_experiment::plan::Plan;
 use narrows_experiment::registry::Registry;
+use narrows_experiment::shipped::Shipped;
 use narrows_experiment::study::Study;
 use narrows_experiment::summary::Holds;
+use std::collections::BTreeSet;
 use std::thread::available_parallelism;
 
 const GUIDE: &str = include_str!("../../../../docs/EXPERIMENTS.md");
@@ -92,4 +95,58 @@ fn every_key_of_its_commands_can_be_set() {
         }
     }
     assert!(found >= 5, "{found} keys");
+}
+
+/// The table of components says what `narrows keys` says, and what is to be tried can run.
+#[test]
+fn every_component_leaves_out_what_its_knob_says_and_its_example_runs() {
+    let registry = Registry::default();
+    let sections = registry.sections();
+    let mut left_out = BTreeSet::new();
+    for section in &sections {
+        for (about, _) in &section.knobs {
+            if let Some((_, what)) = about.meaning.split_once("Left out: ") {
+                let what = what.split_once(". ").map_or(what, |(what, _)| what);
+                left_out.insert((
+                    format!("{}.{}", section.at, about.key),
+                    what.trim_end_matches('.'),
+                ));
+            }
+        }
+    }
+    let (_, reads) = files().remove(0);
+    let mut told = BTreeSet::new();
+    for row in GUIDE
+        .lines()
+        .filter(|line| line.starts_with("| `") && line.contains("`narrows "))
+    {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, knob, _, what, example, _] = cells[..] else {
+            panic!("{row}");
+        };
+        told.insert((knob.trim_matches('`').to_owned(), what));
+        let words: Vec<&str> = example.trim_matches('`').split(' ').collect();
+        let ["narrows", "run", name, set @ ..] = &words[..] else {
+            panic!("{row}");
+        };
+        let text = match *name {
+            "reads.toml" => &reads,
+            name => {
+                Shipped::get(name)
+                    .unwrap_or_else(|e| panic!("{name}: {e:?}"))
+                    .text
+            }
+        };
+        let mut experiment = Loaded::parse(name, text, &registry).unwrap().experiment;
+        for pair in set.chunks(2) {
+            let (key, value) = pair[1].split_once('=').unwrap();
+            experiment
+                .set(&registry, key, value)
+                .unwrap_or_else(|e| panic!("{row}: {e}"));
+        }
+        let plan = Plan::new(&experiment, &registry).unwrap();
+        plan.check(&registry)
+            .unwrap_or_else(|e| panic!("{row}: {e}"));
+    }
+    assert_eq!(told, left_out);
 }
