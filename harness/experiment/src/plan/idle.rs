@@ -90,7 +90,10 @@ impl Experiment {
         let said = self.said();
         for needs in &NEEDS {
             let is = |said: &&Said| {
-                said.part == needs.part && needs.keys.contains(&said.key.as_str()) && said.is_set()
+                said.part == needs.part
+                    && needs.keys.contains(&said.key.as_str())
+                    && said.is_set()
+                    && !said.is_of_groups_tcp()
             };
             let Some(idle) = said.iter().find(is) else {
                 continue;
@@ -137,6 +140,12 @@ impl Experiment {
 }
 
 impl Said {
+    /// Whether it is of a group's TCP: a file may say it for one of several congestion controls, of which
+    /// `--set` leaves another (`racks` with CUBIC alone).
+    fn is_of_groups_tcp(&self) -> bool {
+        self.part == Part::Tcp && self.at.starts_with("group.")
+    }
+
     /// Whether it is not what it is if nobody says anything.
     fn is_set(&self) -> bool {
         match self.part {
