@@ -80,7 +80,7 @@ const NEEDS: [Needs; 7] = [
         part: Part::Tcp,
         keys: &["dctcp_receiver"],
         switches: &[(Part::Tcp, "congestion")],
-        why: "no congestion control asks for DCTCP's receiver: set congestion, too",
+        why: "no congestion control here has DCTCP's receiver: set congestion to one, or leave rfc8257",
     },
 ];
 
@@ -112,7 +112,9 @@ impl Experiment {
     /// All that is said of these parts.
     fn said(&self) -> Vec<Said> {
         let base = self.entries().into_iter();
-        let base = base.filter(|entry| !entry.key.starts_with("sweep."));
+        // What is varied is nowhere what it would be without.
+        let varied = |key: &str| self.sweep.iter().any(|axis| axis.key == key);
+        let base = base.filter(|e| !e.key.starts_with("sweep.") && !varied(&e.key));
         let base = base.map(|entry| (entry.key.clone(), entry.key, entry.value.to_string()));
         let swept = self.sweep.iter().flat_map(|axis| {
             let values = axis.values.iter();
@@ -245,5 +247,9 @@ mod tests {
         let receiver = "[host.tcp]\ndctcp_receiver = \"linux\"\n";
         let cc = "[sweep]\n\"host.tcp.congestion\" = [\"cubic\", \"dctcp\"]";
         check(&format!("{receiver}{cc}")).unwrap();
+        // What every point has otherwise is on at none.
+        let cc = "congestion = \"dctcp\"\n[sweep]\n\"host.tcp.congestion\" = [\"cubic\"]";
+        let error = check(&format!("{receiver}{cc}")).unwrap_err();
+        assert_eq!(error.key, "host.tcp.dctcp_receiver");
     }
 }
