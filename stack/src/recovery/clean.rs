@@ -76,9 +76,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.tell_reduction(delivered, Verdict::NewLoss, true);
             }
         }
-        // The round trip was measured just now, and no probe is under way.
+        // The round trip was measured just now, and no probe was under way; a loss may have been found.
         if self.restart_rto(now) {
-            self.arm_pto_if(now, |_| true);
+            self.arm_pto_if(now, |s| enough || s.may_probe());
         }
     }
 
@@ -133,6 +133,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 mod tests {
     use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
     use crate::recovery::detector::{self, DetectorFactory as _};
+    use crate::recovery::loss_detector::{AckFacts, LossDetector, Verdict};
+    use crate::recovery::scoreboard::Scoreboard;
     use crate::recovery::{AckInput, NextSegment, Sender, SenderPolicy};
     use narrows_congestion::rto::{StandardRto, presets};
     use narrows_congestion::{
@@ -142,6 +144,29 @@ mod tests {
 
     type Any = Sender<AnyCongestion, StandardRto>;
     const MSS: u64 = 1_000;
+
+    /// Finds the first record lost with each third ACK of new data, and wants probes.
+    #[derive(Debug, Default)]
+    struct EachThird(u32);
+
+    impl LossDetector for EachThird {
+        fn name(&self) -> &'static str {
+            "each-third"
+        }
+
+        fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+            self.0 += u32::from(facts.una_advanced);
+            let finds = facts.una_advanced && self.0.is_multiple_of(3);
+            match board.first().map(|r| r.start) {
+                Some(start) if finds && board.mark_lost(start) => Verdict::NewLoss,
+                _ => Verdict::Nothing,
+            }
+        }
+
+        fn tail_loss_probe(&self) -> bool {
+            true
+        }
+    }
 
     fn sender(congestion: &str, detector: &str) -> Any {
         let policy = SenderPolicy {
@@ -163,7 +188,10 @@ mod tests {
             factory.build_any(&FlowStart::new(mss, mss * 10)),
             presets::one_ms(),
             RttEstimator::new(),
-            detector::by_name(detector).unwrap().build(),
+            match detector::by_name(detector) {
+                Some(known) => known.build(),
+                None => Box::new(EachThird::default()),
+            },
             1,
         )
     }
@@ -257,7 +285,7 @@ mod tests {
         #[test]
         fn the_short_way_ends_where_the_long_one_does(
             congestion in prop::sample::select(vec!["reno", "cubic", "dctcp"]),
-            detector in prop::sample::select(vec!["newreno", "sack", "rack"]),
+            detector in prop::sample::select(vec!["newreno", "sack", "rack", "each-third"]),
             steps in prop::collection::vec((step(), 1..300_u64), 1..120),
         ) {
             let (mut short, mut long) = (sender(congestion, detector), sender(congestion, detector));

@@ -237,7 +237,9 @@ const fn key_of(e: &TopologyError) -> &'static str {
     match problem {
         PortProblem::Pauses(PauseProblem::Xoff { .. }) => "network.pause.xoff",
         PortProblem::Pauses(PauseProblem::Xon { .. }) => "network.pause.xon",
-        PortProblem::Pauses(PauseProblem::Quanta { .. }) => "network.pause.quanta",
+        PortProblem::Pauses(PauseProblem::Quanta { needed, .. }) if *needed <= u16::MAX as u64 => {
+            "network.pause.quanta"
+        }
         _ => "network",
     }
 }

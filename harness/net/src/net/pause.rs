@@ -233,6 +233,11 @@ impl fmt::Display for PauseProblem {
                 xon.get(),
                 xoff.get()
             ),
+            Self::Quanta { needed, .. } if *needed > u64::from(u16::MAX) => write!(
+                f,
+                "no pause is long enough to be told again before it is over: the longest frame takes the \
+                 way back as long as {needed} quanta of the way there"
+            ),
             Self::Quanta { quanta, needed } => write!(
                 f,
                 "a pause of {quanta} quanta may be over before it is told again at half of that, which \

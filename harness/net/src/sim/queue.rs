@@ -49,7 +49,7 @@ pub struct Event {
 struct Key(u128);
 
 impl Key {
-    /// No event: later than any limit. Where a word of its own would say so, it would go through
+    /// No event, which none has for a key. Where a word of its own would say so, it would go through
     /// memory.
     const NONE: Self = Self(u128::MAX);
 
@@ -132,6 +132,10 @@ impl EventQueue {
     #[inline]
     pub fn push(&mut self, event: Event) {
         let key = Key::new(event);
+        debug_assert!(
+            key != Key::NONE,
+            "the last of all keys says that there is no event"
+        );
         let slot = key.picos() >> WIDTH_BITS;
         self.len += 1;
         // Before the horizon this wraps to far beyond the calendar.

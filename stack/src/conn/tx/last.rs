@@ -28,10 +28,12 @@ enum Step {
     Ack(u64, usize),
     /// So many bytes come.
     Data(usize),
+    /// So many bytes come that are behind a byte which does not.
+    Hole(usize),
     /// So long nothing comes.
     Wait(Duration),
 }
-use Step::{Ack, Data, Wait, Write, WriteMore};
+use Step::{Ack, Data, Hole, Wait, Write, WriteMore};
 
 /// Two connections to which the same happens. After the last segment one is told that it has left,
 /// and the other is asked for more.
@@ -144,6 +146,11 @@ impl Twins {
                 self.received += len as u32;
                 self.arrives(&tcp, &vec![3; len]);
             }
+            Hole(len) => {
+                let mut tcp = self.header();
+                tcp.seq += 1;
+                self.arrives(&tcp, &vec![3; len]);
+            }
             Wait(time) => {
                 let end = self.now + time;
                 while let Some(at) = self.told.poll_timeout().filter(|at| *at <= end) {
@@ -241,6 +248,8 @@ fn nothing_follows_the_last() {
     assert_eq!(last(config(), &[WriteMore(10), Write(10)]), [20]);
     // An acknowledgement.
     assert_eq!(last(config(), &[Data(10)]), [0]);
+    // One with SACK blocks, while data is outstanding, too.
+    assert_eq!(last(config(), &[Write(10), Hole(10), Hole(20)]), [10, 0, 0]);
     // The first of a pace, behind which the pace is asked for.
     assert_eq!(last(paced(config()), &[Write(10)]), [10]);
     let one = TcpConfig {
@@ -259,6 +268,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..=100_u64, 0..40_000_usize).prop_map(|(part, window)| Ack(part, window)),
         2 => Just(Ack(100, 60_000)),
         1 => (1..MSS).prop_map(Data),
+        1 => (1..MSS).prop_map(Hole),
         2 => (0..2_000_u64).prop_map(|n| Wait(Duration::from_millis(n))),
     ]
 }
