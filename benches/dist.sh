@@ -38,7 +38,7 @@ count() {
   shift
   valgrind --tool=cachegrind --cache-sim=yes --log-file=/dev/null \
     --I1=32768,8,64 --D1=32768,8,64 --LL=2097152,16,64 --cachegrind-out-file="$scratch/out" \
-    "$narrows" "$@" -j 1 -r 1 --quiet --no-report --csv "$scratch/runs.csv"
+    "$narrows" "$@" -j 1 -r 1 --quiet --no-report --no-ledger --csv "$scratch/runs.csv"
   # summary: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw
   out=$(awk '$1 == "summary:" { print $2, $3, $6 + $9 }' "$scratch/out")
   python3 -c 'import csv, sys
