@@ -47,9 +47,8 @@ impl ExpectedArgs {
 
     /// What `--quiet` leaves to say: what was to be checked, and is not so.
     pub(super) fn unmet(&self, verdicts: &[Verdict]) -> String {
-        let unmet = verdicts.iter().filter(|v| v.holds != Holds::Yes);
-        let unmet: Vec<Verdict> = unmet.filter(|_| self.check).cloned().collect();
-        points::verdicts(&unmet, Colour::Plain)
+        let unmet = verdicts.iter().filter(|v| self.check && is_unmet(v));
+        points::verdicts(&unmet.cloned().collect::<Vec<_>>(), Colour::Plain)
     }
 
     /// Opens what they write, before anything runs.
@@ -68,10 +67,14 @@ impl ExpectedArgs {
         if let Some(file) = file {
             file.finish_with(points::junit(title, verdicts).as_bytes())?;
         }
-        let unmet = verdicts.iter().any(|v| v.holds != Holds::Yes);
-        Ok(match self.check && unmet {
+        Ok(match self.check && verdicts.iter().any(is_unmet) {
             true => Met::No,
             false => Met::Yes,
         })
     }
+}
+
+/// Not as expected, or nobody can tell.
+pub(super) fn is_unmet(verdict: &Verdict) -> bool {
+    verdict.holds != Holds::Yes
 }

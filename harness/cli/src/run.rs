@@ -5,7 +5,7 @@ mod ledger;
 mod work;
 
 use super::dry_run::Dry;
-use super::expected::{ExpectedArgs, Met};
+use super::expected::{ExpectedArgs, Met, is_unmet};
 use super::files::FilesArgs;
 use super::headings::{OUTPUT, WHAT};
 use super::output::{apart, print};
@@ -21,7 +21,7 @@ use narrows_experiment::registry::Registry;
 use narrows_experiment::results::Folder;
 use narrows_experiment::scenario::RunContext;
 use narrows_experiment::shipped::{self, Shipped};
-use narrows_experiment::summary::{Holds, Summary, metric_name};
+use narrows_experiment::summary::{Summary, metric_name};
 use narrows_net::net::packet::HostId;
 use narrows_report::study::{self, Report};
 use narrows_report::table::Colour;
@@ -402,7 +402,7 @@ pub(super) fn perform(
         text += &points::table(&summary, registry, colour);
         text += &points::verdicts(&verdicts, colour);
         let departures = given::departures(&prepared.applied, &prepared.experiment, registry);
-        if verdicts.iter().any(|v| v.holds != Holds::Yes) && !departures.is_empty() {
+        if verdicts.iter().any(is_unmet) && !departures.is_empty() {
             let other = departures.join("; ");
             text += &format!("What is expected was written for the file's values: {other}.\n");
         }

@@ -99,7 +99,7 @@ fn every_key_of_its_commands_can_be_set() {
 
 /// The table of components says what `narrows keys` says, and what is to be tried can run.
 #[test]
-fn every_component_leaves_out_what_its_knob_says_and_its_example_runs() {
+fn every_component_leaves_out_what_its_knob_says_and_its_example_can_run() {
     let registry = Registry::default();
     let sections = registry.sections();
     let mut left_out = BTreeSet::new();

@@ -32,10 +32,11 @@
 //!
 //! # Left out
 //! The time that a station takes to obey (Annex 31B.3.7 allows some quanta); pause frames that are
-//! lost or damaged; headroom for pause frames of several classes that wait for each other; pause frames from switches to stations that ignore them; NICs with a queue for each class (a pause of one class
-//! holds a whole NIC); the tokens of a NIC's shaper during a pause (what waits leaves at the link's rate
-//! when it ends); memory that ports share; watchdogs against storms; links whose rate or delay
-//! changes in a run keep the headroom that they began with.
+//! lost or damaged; headroom for pause frames of several classes that wait for each other; pause
+//! frames from switches to stations that ignore them; NICs with a queue for each class (a pause of
+//! one class holds a whole NIC); the tokens of a NIC's shaper during a pause (what waits leaves at
+//! the link's rate when it ends); memory that ports share; watchdogs against storms; links whose
+//! rate or delay changes in a run keep the headroom that they began with.
 
 use narrows_congestion::ByteCount;
 use std::fmt;

@@ -67,7 +67,7 @@ pub const STORY: Story = Story {
             beside,
         ),
         Table::own(
-            "Load of processors, with 24 cores of a worker that do something else, and packets that a \
+            "Load of processors, of a worker with the cores that do something else, and packets that a \
              receiver merges to one: another run, usually a shorter one (10 ms)",
             processors,
         ),

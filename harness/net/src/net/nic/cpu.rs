@@ -8,9 +8,9 @@
 //! The usual costs are guesses of their order of magnitude for a server of the years 2010 to 2020;
 //! they are there to be replaced by what was measured. Left out: caches and memory bandwidth,
 //! other work on a core, frequency and sleep states, locks, moving a flow to another core (RPS,
-//! RFS), and the calls by which applications write. What applications do beside that is cores of its
-//! own ([`CpuSpec::other`]), which count as busy and do nothing with packets. What a timer or an application starts is
-//! not delayed by a busy core; its cost delays what comes after.
+//! RFS), and the calls by which applications write. What else applications do takes cores of its own
+//! ([`CpuSpec::other`]), which count as busy and do nothing with packets. What a timer or an
+//! application starts is not delayed by a busy core; its cost delays what comes after.
 
 use crate::sim::time::SimTime;
 
