@@ -21,7 +21,7 @@ impl Plan {
     /// # Errors
     /// As [`Self::check`].
     pub fn largest(&self, registry: &Registry) -> Result<Size, Invalid> {
-        self.base.check_idle(registry)?;
+        self.base.check_idle()?;
         self.look(registry).map_err(|(point, e)| {
             let at = self.label(point);
             if at.is_empty() {

@@ -4,17 +4,13 @@
 use super::sweep_key;
 use crate::knob::{Knobs, Section};
 use crate::model::{Cpu, Experiment, Invalid, Nic, Path, Pause};
-use crate::registry::Registry;
-use crate::scenario::spec::TcpSpec;
-use crate::scenario::tcp::speaks_dctcp;
 
-/// A part of an experiment that hosts, groups and traffics may each have.
+/// A part of an experiment that hosts and groups may each have, or the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Pause,
     Nic,
     Cpu,
-    Tcp,
 }
 
 /// A value that a key has somewhere: in the file, of a host or a group, or at a point of the sweep.
@@ -33,8 +29,9 @@ struct Needs {
     why: &'static str,
 }
 
-/// Costs of `host.cpu` are not among them: an experiment may have those of a machine for whoever counts.
-const NEEDS: [Needs; 7] = [
+/// Costs of `host.cpu` are not among them: an experiment may have those of a machine for whoever counts. Nor
+/// is what congestion controls alone make use of: whoever sets another has not to take that away.
+const NEEDS: [Needs; 6] = [
     Needs {
         part: Part::Pause,
         keys: &["quanta", "xoff", "xon"],
@@ -76,31 +73,22 @@ const NEEDS: [Needs; 7] = [
         ],
         why: "nothing waits in a ring: set rx_usecs, rx_frames or host.cpu.counts, too",
     },
-    Needs {
-        part: Part::Tcp,
-        keys: &["dctcp_receiver"],
-        switches: &[(Part::Tcp, "congestion")],
-        why: "no congestion control here has DCTCP's receiver: set congestion to one, or leave rfc8257",
-    },
 ];
 
 impl Experiment {
     /// The first key that says nothing, whatever point of the sweep it is.
-    pub(super) fn check_idle(&self, registry: &Registry) -> Result<(), Invalid> {
+    pub(super) fn check_idle(&self) -> Result<(), Invalid> {
         let said = self.said();
         for needs in &NEEDS {
             let is = |said: &&Said| {
-                said.part == needs.part
-                    && needs.keys.contains(&said.key.as_str())
-                    && said.is_set()
-                    && !said.is_of_groups_tcp()
+                said.part == needs.part && needs.keys.contains(&said.key.as_str()) && said.is_set()
             };
             let Some(idle) = said.iter().find(is) else {
                 continue;
             };
             let on = |said: &Said| {
                 let switch = |(part, key): &(Part, &str)| said.part == *part && said.key == *key;
-                needs.switches.iter().any(switch) && said.is_on(&idle.key, registry)
+                needs.switches.iter().any(switch) && said.is_on(&idle.key)
             };
             if !said.iter().any(on) {
                 return Err(Invalid::new(&idle.at, needs.why));
@@ -126,7 +114,6 @@ impl Experiment {
                 ["network", "pause", key] => (Part::Pause, key),
                 ["host", "nic", key] | ["group", _, "nic", key] => (Part::Nic, key),
                 ["host", "cpu", key] | ["group", _, "cpu", key] => (Part::Cpu, key),
-                ["host", "tcp", key] | ["group" | "traffic", _, "tcp", key] => (Part::Tcp, key),
                 _ => return None,
             };
             let key = key.to_owned();
@@ -142,19 +129,12 @@ impl Experiment {
 }
 
 impl Said {
-    /// Whether it is of a group's TCP: a file may say it for one of several congestion controls, of which
-    /// `--set` leaves another (`racks` with CUBIC alone).
-    fn is_of_groups_tcp(&self) -> bool {
-        self.part == Part::Tcp && self.at.starts_with("group.")
-    }
-
     /// Whether it is not what it is if nobody says anything.
     fn is_set(&self) -> bool {
         match self.part {
             Part::Pause => self.differs(Pause::default()),
             Part::Nic => self.differs(Nic::default()),
             Part::Cpu => self.differs(Cpu::default()),
-            Part::Tcp => self.differs(TcpSpec::default()),
         }
     }
 
@@ -165,10 +145,9 @@ impl Said {
     }
 
     /// Whether it is the switch that lets `key` say something.
-    fn is_on(&self, key: &str, registry: &Registry) -> bool {
+    fn is_on(&self, key: &str) -> bool {
         match key {
             "classes" => self.value == "pfc",
-            "dctcp_receiver" => speaks_dctcp(registry, &self.value),
             _ => self.is_set(),
         }
     }
@@ -210,11 +189,6 @@ mod tests {
             ("host.nic", "tx_frames = 8", "tx_buffers = 64"),
             ("host.nic", "refuse_run = 3", "refuse = \"1%\""),
             ("host.nic", "rx_pause = true", "rx_usecs = \"20us\""),
-            (
-                "host.tcp",
-                "dctcp_receiver = \"linux\"",
-                "congestion = \"dctcp:g=1/8\"",
-            ),
         ] {
             let error = check(&format!("[{section}]\n{set}")).unwrap_err();
             let key = set.split(' ').next().unwrap();
@@ -232,7 +206,7 @@ mod tests {
         check(&format!("{large}{classes}\"pfc\"")).unwrap();
     }
 
-    /// What is on at one point of the sweep, in one group, or for one traffic lets it be said of all.
+    /// What is on at one point of the sweep, or in one group, lets it be said of all.
     #[test]
     fn a_switch_that_is_on_somewhere_is_enough() {
         let quanta = "[network.pause]\nquanta = 1000\n";
@@ -244,12 +218,9 @@ mod tests {
         let swept = "[sweep]\n\"host.nic.shaper_tick\" = [\"0s\", \"1ms\"]";
         let error = check(swept).unwrap_err();
         assert_eq!(error.key, "sweep.\"host.nic.shaper_tick\"");
-        let receiver = "[host.tcp]\ndctcp_receiver = \"linux\"\n";
-        let cc = "[sweep]\n\"host.tcp.congestion\" = [\"cubic\", \"dctcp\"]";
-        check(&format!("{receiver}{cc}")).unwrap();
         // What every point has otherwise is on at none.
-        let cc = "congestion = \"dctcp\"\n[sweep]\n\"host.tcp.congestion\" = [\"cubic\"]";
-        let error = check(&format!("{receiver}{cc}")).unwrap_err();
-        assert_eq!(error.key, "host.tcp.dctcp_receiver");
+        let mode = "mode = \"802.3x\"\n[sweep]\n\"network.pause.mode\" = [\"off\"]";
+        let error = check(&format!("{quanta}{mode}")).unwrap_err();
+        assert_eq!(error.key, "network.pause.quanta");
     }
 }

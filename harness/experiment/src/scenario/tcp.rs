@@ -65,12 +65,6 @@ fn need(congestion: &dyn CongestionFactory) -> EcnNeed {
         .ecn
 }
 
-/// Whether connections with this congestion control have DCTCP's feedback.
-pub(crate) fn speaks_dctcp(registry: &Registry, congestion: &str) -> bool {
-    let congestion = registry.congestion.get(congestion);
-    congestion.is_ok_and(|congestion| need(&*congestion) == EcnNeed::Dctcp)
-}
-
 /// What a receiver does with marks, where it is not what RFC 8257 says, or RFC 3168: that the peer
 /// runs DCTCP is known only from what runs here.
 fn feedback(
