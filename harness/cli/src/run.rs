@@ -165,6 +165,7 @@ impl Options {
             }
             notes.extend(argument.put(experiment, registry)?);
         }
+        experiment.leave_idle_out(&before);
         Ok(Applied {
             before,
             given,

@@ -270,7 +270,8 @@ impl Builder<'_> {
     /// # Errors
     /// Every key that there is none of or that cannot be that, and names that are there twice.
     pub fn build(self) -> Result<Experiment, BuildErrors> {
-        let mut experiment = self.start.map_err(|e| BuildErrors { errors: vec![e] })?;
+        let start = self.start.map_err(|e| BuildErrors { errors: vec![e] })?;
+        let mut experiment = start.clone();
         let mut errors: Vec<(usize, Invalid)> = Vec::new();
         let mut steps: Vec<(usize, Step)> = self.steps.into_iter().enumerate().collect();
         steps.sort_by_key(|(_, step)| rank(step));
@@ -280,6 +281,7 @@ impl Builder<'_> {
             }
         }
         if errors.is_empty() {
+            experiment.leave_idle_out(&start);
             return Ok(experiment);
         }
         errors.sort_by_key(|(n, _)| *n);

@@ -143,7 +143,8 @@ impl<'a> Stage<'a> {
         let shipped = Shipped::get(scene.experiment)
             .map_err(|_| format!("no experiment '{}' ships", scene.experiment))?;
         let loaded = Loaded::parse(scene.experiment, shipped.text, registry);
-        let mut experiment = loaded.map_err(|e| e.to_string())?.experiment;
+        let shipped = loaded.map_err(|e| e.to_string())?.experiment;
+        let mut experiment = shipped.clone();
         let usual = match self.extent {
             Extent::Usual => scene.usually,
             Extent::Full => &[],
@@ -152,6 +153,7 @@ impl<'a> Stage<'a> {
         for (key, value) in keys.chain(usual) {
             put(&mut experiment, registry, key, value).map_err(|e| format!("{key}: {e}"))?;
         }
+        experiment.leave_idle_out(&shipped);
         Ok(experiment)
     }
 }

@@ -1,9 +1,14 @@
 //! Knobs that say nothing, because what they are about is on nowhere: in no part of the experiment and
 //! at no point of its sweep. Whether values go together where it is on, its section says.
+//!
+//! Who says both, the knob and that what it is about is off, is told; who turns off what a file has on
+//! need not know what the file says beside it: that is left out ([`Experiment::leave_idle_out`]). Where
+//! it is on at some points of a sweep, or in some groups, nothing comes of the knob in the others.
 
 use super::sweep_key;
 use crate::knob::{Knobs, Section};
 use crate::model::{Cpu, Experiment, Invalid, Nic, Path, Pause};
+use std::collections::BTreeSet;
 
 /// A part of an experiment that hosts and groups may each have, or the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +36,7 @@ struct Needs {
 
 /// Costs of `host.cpu` are not among them: an experiment may have those of a machine for whoever counts. Nor
 /// is what congestion controls alone make use of: whoever sets another has not to take that away.
-const NEEDS: [Needs; 6] = [
+const NEEDS: [Needs; 7] = [
     Needs {
         part: Part::Pause,
         keys: &["quanta", "xoff", "xon"],
@@ -52,7 +57,7 @@ const NEEDS: [Needs; 6] = [
     },
     Needs {
         part: Part::Nic,
-        keys: &["tx_frames"],
+        keys: &["tx_frames", "tx_refill"],
         switches: &[(Part::Nic, "tx_buffers")],
         why: "there are no buffers to come back: set tx_buffers, too",
     },
@@ -61,6 +66,12 @@ const NEEDS: [Needs; 6] = [
         keys: &["refuse_run"],
         switches: &[(Part::Nic, "refuse")],
         why: "no send is refused: set refuse, too",
+    },
+    Needs {
+        part: Part::Nic,
+        keys: &["refuse_for"],
+        switches: &[(Part::Nic, "refuse")],
+        why: "no send begins a moment: set refuse, too",
     },
     Needs {
         part: Part::Nic,
@@ -78,23 +89,59 @@ const NEEDS: [Needs; 6] = [
 impl Experiment {
     /// The first key that says nothing, whatever point of the sweep it is.
     pub(super) fn check_idle(&self) -> Result<(), Invalid> {
+        let first = self.idle().into_iter().next();
+        first.map_or(Ok(()), |(at, why)| Err(Invalid::new(&at, why)))
+    }
+
+    /// Leaves out what says nothing any more, because what it is about was turned off since the experiment
+    /// was `before`: a file that has pause with a threshold and is run without pause. What was set since
+    /// stays, and so does what is varied; [`Plan::check`](super::Plan::check) refuses them.
+    pub fn leave_idle_out(&mut self, before: &Self) {
+        let known: BTreeSet<String> = before.idle().into_iter().map(|(at, _)| at).collect();
+        for (at, _) in self.idle() {
+            let value = self.get(&at);
+            if value.is_some() && value == before.get(&at) && !known.contains(&at) {
+                self.unset(&at);
+            }
+        }
+    }
+
+    /// What is set at a key of these parts is as if nobody had said anything.
+    fn unset(&mut self, at: &str) {
+        let Ok(path) = Path::parse(at) else { return };
+        match path.words()[..] {
+            ["network", "pause", key] => put_back(&mut self.network.pause, &Pause::default(), key),
+            ["host", "nic", key] => put_back(&mut self.host.nic, &Nic::default(), key),
+            ["host", "cpu", key] => put_back(&mut self.host.cpu, &Cpu::default(), key),
+            ["group", name, part, key] => {
+                for group in self.groups.iter_mut().filter(|g| g.name == name) {
+                    group.settings.remove(&format!("{part}.{key}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The keys that say nothing, and why.
+    fn idle(&self) -> Vec<(String, &'static str)> {
         let said = self.said();
+        let mut all = Vec::new();
         for needs in &NEEDS {
             let is = |said: &&Said| {
                 said.part == needs.part && needs.keys.contains(&said.key.as_str()) && said.is_set()
             };
-            let Some(idle) = said.iter().find(is) else {
-                continue;
-            };
-            let on = |said: &Said| {
-                let switch = |(part, key): &(Part, &str)| said.part == *part && said.key == *key;
-                needs.switches.iter().any(switch) && said.is_on(&idle.key)
-            };
-            if !said.iter().any(on) {
-                return Err(Invalid::new(&idle.at, needs.why));
+            for idle in said.iter().filter(is) {
+                let on = |said: &Said| {
+                    let switch =
+                        |(part, key): &(Part, &str)| said.part == *part && said.key == *key;
+                    needs.switches.iter().any(switch) && said.is_on(&idle.key)
+                };
+                if !said.iter().any(on) {
+                    all.push((idle.at.clone(), needs.why));
+                }
             }
         }
-        Ok(())
+        all
     }
 
     /// All that is said of these parts.
@@ -128,6 +175,13 @@ impl Experiment {
     }
 }
 
+/// Has a knob be what it usually is.
+fn put_back<S: Knobs>(section: &mut S, usual: &S, key: &str) {
+    let word = usual.get(key).unwrap_or_else(|| "off".to_owned());
+    // What it usually is it can be.
+    let _ = section.set(key, &word);
+}
+
 impl Said {
     /// Whether it is not what it is if nobody says anything.
     fn is_set(&self) -> bool {
@@ -155,8 +209,8 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
-    use crate::file::Loaded;
-    use crate::model::Invalid;
+    use crate::file::{Loaded, text_of};
+    use crate::model::{Experiment, Invalid};
     use crate::plan::Plan;
     use crate::registry::Registry;
 
@@ -187,6 +241,8 @@ mod tests {
                 "shaper_rate = \"1Gb/s\"",
             ),
             ("host.nic", "tx_frames = 8", "tx_buffers = 64"),
+            ("host.nic", "tx_refill = 1000", "tx_buffers = 64"),
+            ("host.nic", "refuse_for = \"1ms\"", "refuse = \"1%\""),
             ("host.nic", "refuse_run = 3", "refuse = \"1%\""),
             ("host.nic", "rx_pause = true", "rx_usecs = \"20us\""),
         ] {
@@ -222,5 +278,98 @@ mod tests {
         let mode = "mode = \"802.3x\"\n[sweep]\n\"network.pause.mode\" = [\"off\"]";
         let error = check(&format!("{quanta}{mode}")).unwrap_err();
         assert_eq!(error.key, "network.pause.quanta");
+    }
+
+    fn load(sections: &str) -> Experiment {
+        let copy = "[[traffic]]\nname = \"copy\"\nkind = \"bulk\"\nfrom = \"h1\"\nto = \"h0\"\n";
+        let text = format!("{sections}\n{copy}");
+        let loaded = Loaded::parse("x.toml", &text, &Registry::default());
+        loaded.unwrap().experiment
+    }
+
+    /// What a file has on may be turned off by one key alone, and what is left is a file that can be run;
+    /// what is said since is refused as ever.
+    #[test]
+    fn what_is_turned_off_takes_along_what_a_file_says_beside_it() {
+        let registry = Registry::default();
+        let check = |e: &Experiment| Plan::new(e, &registry)?.check(&registry);
+        let cases = [
+            (
+                "network.pause",
+                "mode = \"802.3x\"",
+                "xoff = \"20kB\"",
+                "mode=off",
+            ),
+            (
+                "network.pause",
+                "mode = \"802.3x\"",
+                "quanta = 1000",
+                "mode=off",
+            ),
+            (
+                "network.pause",
+                "mode = \"pfc\"",
+                "classes = [0]",
+                "mode=802.3x",
+            ),
+            (
+                "host.nic",
+                "shaper_rate = \"1Gb/s\"",
+                "shaper_tick = \"1ms\"",
+                "shaper_rate=off",
+            ),
+            (
+                "host.nic",
+                "tx_buffers = 64",
+                "tx_refill = 1000",
+                "tx_buffers=off",
+            ),
+            (
+                "group.h1.nic",
+                "refuse = \"1%\"",
+                "refuse_for = \"1ms\"",
+                "refuse=0%",
+            ),
+        ];
+        for (section, on, beside, off) in cases {
+            let file = load(&format!("[{section}]\n{on}\n{beside}"));
+            check(&file).unwrap();
+            let (switch, off) = off.split_once('=').unwrap();
+            let (switch, key) = (
+                format!("{section}.{switch}"),
+                format!("{section}.{}", beside.split(' ').next().unwrap()),
+            );
+            let mut without = file.clone();
+            without.set(&registry, &switch, off).unwrap();
+            assert_eq!(check(&without).unwrap_err().key, key);
+            without.leave_idle_out(&file);
+            check(&without).unwrap();
+            let again = Loaded::parse("x.toml", &text_of(&without), &registry);
+            check(&again.unwrap().experiment).unwrap();
+            // The same as an axis of one value.
+            let mut varied = file.clone();
+            varied.vary(&switch, vec![off.to_owned()]).unwrap();
+            varied.leave_idle_out(&file);
+            check(&varied).unwrap();
+            // What is said with it is told.
+            let mut both = file.clone();
+            both.set(&registry, &switch, off).unwrap();
+            let other = match key.rsplit('.').next().unwrap() {
+                "classes" => "0,1",
+                "quanta" | "tx_refill" => "2000",
+                "xoff" => "21kB",
+                _ => "2ms",
+            };
+            both.set(&registry, &key, other).unwrap();
+            both.leave_idle_out(&file);
+            assert_eq!(check(&both).unwrap_err().key, key);
+            // And what a file says both of by itself.
+            let mut own = file.clone();
+            own.set(&registry, &switch, off).unwrap();
+            let before = own.clone();
+            own.set(&registry, "run.seed", "2").unwrap();
+            own.leave_idle_out(&before);
+            assert_eq!(check(&own).unwrap_err().key, key);
+        }
     }
 }
