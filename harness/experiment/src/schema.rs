@@ -63,7 +63,13 @@ pub fn schema(registry: &Registry) -> Value {
         ("tcp", tcp()),
     ]));
     let mut changes = of::<change::When>(&|_| None);
-    changes.extend(table([("link", link()), ("queue", queue())]));
+    let mut offload = of::<Nic>(&|_| None);
+    offload.retain(|key, _| key == "gro");
+    changes.extend(table([
+        ("link", link()),
+        ("queue", queue()),
+        ("nic", object(offload)),
+    ]));
     let mut expect = of::<Expect>(&|_| None);
     expect.insert("where".to_owned(), json!({ "type": "object" }));
     let traffic = registry.traffic.entries().map(|kind| {

@@ -260,6 +260,7 @@ fn typed(words: &[&str]) -> Option<String> {
         | ["network", "port", _, section, key]
         | ["change", _, section @ ("link" | "queue"), key] => (["network", section], key),
         ["group", _, section @ ("tcp" | "nic" | "cpu"), key]
+        | ["change", _, section @ "nic", key]
         | ["traffic", _, section @ "tcp", key] => (["host", section], key),
         _ => return None,
     };

@@ -10,7 +10,7 @@ use narrows::Duration;
 pub struct Change {
     /// When, and for how long.
     pub when: When,
-    /// What is set at the ports then: keys of `link` and `queue`.
+    /// What is set then: keys of `link` and `queue` at ports, `nic.gro` at hosts.
     pub set: Settings,
 }
 
@@ -32,7 +32,7 @@ pub struct When {
 /// What happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum What {
-    /// Keys of `link` and `queue` are set.
+    /// Keys of `link` and `queue`, or receive offload, are set.
     #[default]
     Set,
     /// Links are down.
@@ -43,6 +43,8 @@ pub enum What {
     Pause,
     /// NICs lose what is queued, and what comes meanwhile.
     RingLoss,
+    /// NICs turn their receive offload off, or on, and lose their ring meanwhile; then back.
+    Toggle,
 }
 
 impl Choice for What {
@@ -52,6 +54,7 @@ impl Choice for What {
         (Self::Withdraw, "withdraw"),
         (Self::Pause, "pause"),
         (Self::RingLoss, "ring-loss"),
+        (Self::Toggle, "toggle"),
     ];
 }
 
@@ -78,8 +81,8 @@ impl Knobs for When {
         knob! { every: "every", "period of change", Kind::Or("off", &Kind::SPAN),
         "It comes again and again; off is once." },
         knob! { on: "on", "place of change", Kind::Ports,
-        "Ports (set, link-down, withdraw) as s0->h0, or hosts (pause, ring-loss) as h3." },
-        knob! { what: "what", "change", Kind::Choice(&["set", "link-down", "withdraw", "pause", "ring-loss"]),
-        "Set the keys of link and queue that stand beside it; take links down; have routes leave out links between switches, which go on working; let hosts do nothing while packets wait; let NICs lose their ring." },
+        "Ports (set, link-down, withdraw) as s0->h0, or hosts (pause, ring-loss, toggle, set of nic.gro) as h3." },
+        knob! { what: "what", "change", Kind::Choice(&["set", "link-down", "withdraw", "pause", "ring-loss", "toggle"]),
+        "Set the keys of link and queue, or nic.gro, that stand beside it; take links down; have routes leave out links between switches, which go on working; let hosts do nothing while packets wait; let NICs lose their ring; have them toggle their receive offload, which loses the ring for so long: it becomes the nic.gro that stands beside it (off where it is on, else 64KiB), and with 'every' each second time what it was." },
     ];
 }

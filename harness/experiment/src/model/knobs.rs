@@ -78,7 +78,9 @@ impl Registry {
             | ["network", "queue", key] => of::<Queue>(key),
             ["network", "pause", key] => of::<Pause>(key),
             ["network", key] => of::<Common>(key),
-            ["host", "nic", key] | ["group", _, "nic", key] => of::<Nic>(key),
+            ["host", "nic", key] | ["group", _, "nic", key] | ["change", _, "nic", key] => {
+                of::<Nic>(key)
+            }
             ["host", "cpu", key] | ["group", _, "cpu", key] => of::<Cpu>(key),
             ["host", "tcp", key] | ["group", _, "tcp", key] | ["traffic", _, "tcp", key] => {
                 of::<TcpSpec>(key)

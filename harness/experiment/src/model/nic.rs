@@ -161,6 +161,11 @@ impl Nic {
         }
     }
 
+    /// Bytes of the largest aggregate of receive offload; zero for none.
+    pub(crate) fn offload(&self) -> u32 {
+        self.gro.map_or(0, |most| most.get().min(65_535) as u32)
+    }
+
     /// As the network takes it, with the processor behind it, where packets have at most `mtu` bytes.
     pub fn spec(&self, cpu: &Cpu, mtu: u32) -> NicSpec {
         let time = SimTime::from_duration;
@@ -197,7 +202,7 @@ impl Nic {
                     frames: self.rx_frames,
                     age: time(self.rx_usecs),
                 },
-                offload: self.gro.map_or(0, |most| most.get().min(65_535) as u32),
+                offload: self.offload(),
                 cpu: cpu.spec(),
                 pause: self.rx_pause.then(|| PauseSpec::new(mtu)),
                 ..ReceiveSpec::DIRECT

@@ -326,10 +326,16 @@ impl Experiment {
                 change.set.set(&key, value);
                 Ok(())
             }
+            ["nic", "gro"] => {
+                self.host.nic.clone().set("gro", value)?;
+                change.set.set("nic.gro", value);
+                Ok(())
+            }
+            ["nic", other] => Err(KnobError::unknown(other, ["gro"].into_iter())),
             [key] => change.when.set(key, value),
             other => Err(KnobError::unknown(
                 &other.join("."),
-                ["link", "queue"].into_iter(),
+                ["link", "queue", "nic"].into_iter(),
             )),
         }
     }

@@ -2,10 +2,11 @@
 
 use crate::host::SimPacket;
 use crate::host::trace::Lines;
+use crate::knob::Section;
 use crate::model::change::What;
 use crate::model::link::IMPAIRMENTS;
 use crate::model::pause::Flow;
-use crate::model::{Change as Asked, Experiment, Invalid};
+use crate::model::{Change as Asked, Experiment, Invalid, Nic};
 use crate::net::change::{Change, RECEIVE_RING};
 use crate::net::graph::{Graph, NodeId};
 use crate::net::network::Network;
@@ -36,6 +37,8 @@ enum Way {
 #[derive(Debug)]
 struct Prepared {
     make: Vec<Change>,
+    /// What it makes each second time, if that is something else.
+    back: Option<(Vec<Change>, String)>,
     undo: Vec<Change>,
     during: Option<SimTime>,
     every: Option<SimTime>,
@@ -60,7 +63,8 @@ impl Changes {
         let mut scratch = scratch()?;
         for (n, asked) in experiment.changes.iter().enumerate() {
             let prepared = prepare(n, asked, experiment, registry, graph)?;
-            for change in prepared.make.iter().chain(&prepared.undo) {
+            let back = prepared.back.iter().flat_map(|(back, _)| back);
+            for change in prepared.make.iter().chain(back).chain(&prepared.undo) {
                 scratch.try_change(change).map_err(|e| {
                     let at = format!("change.{n}.{}", key_of(asked));
                     Invalid::new(at, e.to_string())
@@ -94,7 +98,7 @@ impl Changes {
         };
         let aspects = |p: &Prepared| -> Vec<(PortId, &'static str)> {
             let of = p.make.iter();
-            of.filter_map(|c| Some((c.port()?, aspect(c)))).collect()
+            of.filter_map(|c| Some((place(c)?, aspect(c)))).collect()
         };
         let mine = aspects(new);
         self.asked.iter().enumerate().find_map(|(n, other)| {
@@ -126,7 +130,7 @@ impl Changes {
             && at <= now
         {
             self.due.pop();
-            let asked = &self.asked[n];
+            let asked = &mut self.asked[n];
             match way {
                 Way::Undo => {
                     changes.extend(asked.undo.iter().cloned());
@@ -143,6 +147,10 @@ impl Changes {
                     if let Some(every) = asked.every {
                         self.due.push(Reverse((at + every, n, Way::Make)));
                     }
+                    if let Some((make, what)) = &mut asked.back {
+                        std::mem::swap(make, &mut asked.make);
+                        std::mem::swap(what, &mut asked.what);
+                    }
                 }
             }
         }
@@ -155,6 +163,14 @@ impl Changes {
     }
 }
 
+/// The port that a change is about: of a NIC's offload the NIC.
+fn place(change: &Change) -> Option<PortId> {
+    match change {
+        Change::Offload { host, .. } => Some(PortId(host.0)),
+        _ => change.port(),
+    }
+}
+
 /// What of a port a change is about: two of one cannot be in force at once.
 fn aspect(change: &Change) -> &'static str {
     match change {
@@ -163,6 +179,7 @@ fn aspect(change: &Change) -> &'static str {
         Change::Faults { .. } => "faults",
         Change::LinkDown { .. } | Change::LinkUp { .. } => "link",
         Change::Withdraw { .. } | Change::Advertise { .. } => "route",
+        Change::Offload { .. } => "offload",
         _ => "queue",
     }
 }
@@ -200,11 +217,25 @@ fn prepare(
         let why = "it comes again and again: for how long each time? Give 'for'".to_owned();
         return Err(invalid("for", why));
     }
-    if when.what != What::Set
-        && let Some((key, _)) = asked.set.iter().next()
-    {
-        let why = "is set by what = \"set\" only".to_owned();
-        return Err(invalid(key, why));
+    let mut set = asked.set.iter().map(|(key, _)| key);
+    let refused = match when.what {
+        What::Set if asked.set.has(GRO) => set.find(|key| *key != GRO).map(|key| {
+            (
+                key,
+                "is of ports, and nic.gro of hosts: make two changes of it",
+            )
+        }),
+        What::Set => None,
+        What::Toggle => set
+            .find(|key| *key != GRO)
+            .map(|key| (key, "is set by what = \"set\" only")),
+        _ => set.next().map(|key| match key {
+            GRO => (key, "is set by what = \"set\" or \"toggle\" only"),
+            key => (key, "is set by what = \"set\" only"),
+        }),
+    };
+    if let Some((key, why)) = refused {
+        return Err(invalid(key, why.to_owned()));
     }
     let ports = || {
         let ports = graph.select(&when.on);
@@ -218,8 +249,18 @@ fn prepare(
         let why = "for how long? Give 'for'".to_owned();
         span.ok_or_else(|| invalid("for", why))
     };
-    let (mut make, mut undo) = (Vec::new(), Vec::new());
+    let offload = |host| graph.host_egress(host).map_or(0, |e| e.nic.receive.offload);
+    let (mut make, mut undo, mut back) = (Vec::new(), Vec::new(), None);
     let what = match when.what {
+        What::Set if asked.set.has(GRO) => {
+            let most = given_offload(asked).unwrap_or_default();
+            for host in hosts()? {
+                let was = offload(host);
+                make.push(Change::Offload { host, most });
+                undo.push(Change::Offload { host, most: was });
+            }
+            offload_is(most)
+        }
         What::Set => {
             if asked.set.is_empty() {
                 let why = "nothing is set: give keys of link or queue, as link.rate".to_owned();
@@ -264,14 +305,66 @@ fn prepare(
             make.extend(hosts()?.into_iter().map(reset));
             "ring loss".to_owned()
         }
+        What::Toggle => {
+            let span = needs_span()?;
+            let given = given_offload(asked);
+            let mut again = Vec::new();
+            let mut ways = Vec::new();
+            for host in hosts()? {
+                let was = offload(host);
+                let other = if was == 0 { MOST_OFFLOAD } else { 0 };
+                let most = given.unwrap_or(other);
+                if most == was {
+                    let is = offload_is(was);
+                    let why = format!("{is} at {} already", graph.node_name(NodeId::Host(host)));
+                    return Err(invalid(GRO, why));
+                }
+                let reset = Change::NicReset { host, span };
+                make.extend([Change::Offload { host, most }, reset.clone()]);
+                again.extend([Change::Offload { host, most: was }, reset]);
+                ways.push((offload_is(most), offload_is(was)));
+            }
+            ways.dedup();
+            let (to, from) = match &ways[..] {
+                [(to, from)] => (to.clone(), from.clone()),
+                _ => (
+                    "receive offload is toggled".to_owned(),
+                    "receive offload is as it was".to_owned(),
+                ),
+            };
+            back = Some((again, format!("{from} at {}", when.on)));
+            to
+        }
     };
     Ok(Prepared {
         make,
+        back,
         undo,
         during: span,
         every,
         what: format!("{what} at {}", when.on),
     })
+}
+
+/// The key of receive offload in a change.
+const GRO: &str = "nic.gro";
+/// Bytes of the largest packet there is.
+const MOST_OFFLOAD: u32 = 65_535;
+
+/// The receive offload that a change gives, if it does.
+fn given_offload(asked: &Asked) -> Option<u32> {
+    let mut nic = Nic::default();
+    // It was read where it was set.
+    nic.set("gro", asked.set.get(GRO)?).ok()?;
+    Some(nic.offload())
+}
+
+/// Receive offload in words.
+fn offload_is(most: u32) -> String {
+    match most {
+        0 => "receive offload is off".to_owned(),
+        most => format!("receive offload is {most} bytes"),
+    }
 }
 
 /// What the settings of a change are at one port, and what is there now.

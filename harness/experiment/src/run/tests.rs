@@ -367,6 +367,26 @@ fn impossible_changes_are_refused_before_anything_runs() {
             "again",
         ),
         (
+            "on = \"h0\"\nfor = \"1ms\"\nwhat = \"toggle\"\nnic = { gro = \"off\" }",
+            "change.0.nic.gro",
+            "already",
+        ),
+        (
+            "on = \"h0\"\nwhat = \"toggle\"",
+            "change.0.for",
+            "for how long",
+        ),
+        (
+            "on = \"h0\"\nfor = \"1ms\"\nwhat = \"pause\"\nnic = { gro = \"off\" }",
+            "change.0.nic.gro",
+            "toggle",
+        ),
+        (
+            "on = \"h0\"\nnic = { gro = \"off\" }\nlink = { rate = \"1Gb/s\" }",
+            "change.0.link.rate",
+            "two changes",
+        ),
+        (
             "on = \"s0->h0\"\nlink = { framing = \"none\" }",
             "change.0.link.framing",
             "cannot change",

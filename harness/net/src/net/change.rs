@@ -37,6 +37,9 @@
 //! - **NIC reset** ([`Change::NicReset`]): what the NIC holds to send is lost, and what reaches the
 //!   host for a time ([`DropReason::NicReset`](super::DropReason::NicReset)); meanwhile it sends
 //!   nothing, and what the host gives it waits. What has left arrives.
+//! - **Receive offload** ([`Change::Offload`]): of frames that polls take from now on; aggregates that
+//!   wait for the processor stay what they are. By itself it loses nothing: NICs that are reset by
+//!   it lose what a NIC reset of the same instant says.
 //!
 //! # Routes
 //! A switch leaves a dead link of its own out of its equal paths at once, and drops what has no
@@ -131,6 +134,13 @@ pub enum Change {
         /// For so long; [`SimTime::MAX`] for ever.
         span: SimTime,
     },
+    /// A host's receive offload.
+    Offload {
+        /// The host.
+        host: HostId,
+        /// Bytes of the largest aggregate with its headers, at most 65,535; zero for none.
+        most: u32,
+    },
     /// Routes leave a link between switches out, one way, though it works. Nothing if they do.
     Withdraw {
         /// The port that sends.
@@ -158,7 +168,9 @@ impl Change {
             | Self::Discipline { port, .. }
             | Self::Withdraw { port }
             | Self::Advertise { port } => Some(port),
-            Self::Pause { .. } | Self::NicReset { .. } | Self::Routes => None,
+            Self::Pause { .. } | Self::NicReset { .. } | Self::Offload { .. } | Self::Routes => {
+                None
+            }
         }
     }
 
@@ -175,7 +187,9 @@ impl Change {
             | Self::Discipline { port, .. }
             | Self::Withdraw { port }
             | Self::Advertise { port } => *port = other,
-            Self::Pause { .. } | Self::NicReset { .. } | Self::Routes => return None,
+            Self::Pause { .. } | Self::NicReset { .. } | Self::Offload { .. } | Self::Routes => {
+                return None;
+            }
         }
         Some(change)
     }

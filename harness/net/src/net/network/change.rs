@@ -256,6 +256,11 @@ impl<P: Packet> Network<P> {
                 self.reset_nic(host, now, now + span, tap);
                 Concerns::Nic(host)
             }
+            Change::Offload { host, most } => {
+                self.known_host(host)?;
+                self.set_offload(host, most);
+                Concerns::Network
+            }
             Change::Withdraw { port } | Change::Advertise { port } => {
                 if self.fabric.twin(port.0).is_none() {
                     return Err(ChangeError::NoRoute { port });

@@ -40,6 +40,21 @@ impl<P: Packet> Network<P> {
         self.tell_link_to(host);
     }
 
+    /// A host's receive offload is so many bytes from the next poll on. One that took each packet as it
+    /// arrived has a ring from now on.
+    pub(super) fn set_offload(&mut self, host: HostId, most: u32) {
+        match self.receiver_mut(host) {
+            Some(receiver) => receiver.set_offload(most),
+            None => self.set_receiver(
+                host,
+                ReceiveSpec {
+                    offload: most,
+                    ..ReceiveSpec::DIRECT
+                },
+            ),
+        }
+    }
+
     /// Whether a host has a receive side.
     pub(super) fn has_receiver(&self, host: HostId) -> bool {
         self.receivers

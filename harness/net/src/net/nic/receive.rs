@@ -227,6 +227,11 @@ impl Receiver {
         self.spec.offload
     }
 
+    /// The largest aggregate has so many bytes from the next poll on; none for zero.
+    pub(crate) fn set_offload(&mut self, most: u32) {
+        self.spec.offload = most;
+    }
+
     /// A frame of `flow` arrives; false if its ring is full.
     pub(crate) fn arrive(&mut self, now: SimTime, slot: u32, flow: u32) -> bool {
         let ring = self.spec.ring.max(1) as usize;
