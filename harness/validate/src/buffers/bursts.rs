@@ -15,19 +15,24 @@ const HOT: f64 = 5e9;
 /// The paper's period, in ns.
 const PERIOD: u64 = 25_000;
 
-/// Queries to two servers of a rack with links of 10 Gb/s, replies of 10 kB, at utilisations that links to
-/// servers have there on the average. Sizes and fan-out are ours, so only the shape is held against
-/// the paper: most bursts last a period, nearly all tens of microseconds, and many follow each other
-/// closely.
+/// Queries to two servers of a rack with links of 10 Gb/s, at utilisations that links to servers have there
+/// on the average. Two things are as in such racks, by which bursts follow each other closely: a host has so
+/// many connections that each is idle for longer than an RTO between two queries, and begins with the initial
+/// window (RFC 5681 section 4.1); and a round trip is 100 us (Alizadeh et al., SIGCOMM 2010). Then a reply
+/// of 30 kB takes two windows, a round trip apart. Sizes and fan-out are ours, so only the shape is held
+/// against the paper: most bursts last a period, nearly all tens of microseconds, and many follow each
+/// other closely, with long silences between. (Of 40 kB from two servers 35 to 41 % of the gaps are short, at 80
+/// us of a round trip 54 to 57 %; of replies that fit the window 14 to 28 %, since Poisson's queries come in
+/// no clusters.)
 pub(in super::super) fn bursts(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     for (load, percent) in [("500Mb/s", 5), ("1Gb/s", 10)] {
         let file = format!(
             "title = \"Bursts of a rack\"\n\
              [network]\ntopology = \"star\"\nhosts = 16\n\
-             link = {{ rate = \"10Gb/s\", delay = \"5us\" }}\nqueue = {{ limit = \"1MB\" }}\n\
+             link = {{ rate = \"10Gb/s\", delay = \"25us\" }}\nqueue = {{ limit = \"1MB\" }}\n\
              [host.tcp]\ncongestion = \"cubic\"\ndelayed_ack = \"2/40ms\"\n\
              [[traffic]]\nname = \"get\"\nkind = \"fan-out\"\nload = \"{load}\"\nk = 2\n\
-             size = \"10kB\"\n\
+             size = \"30kB\"\nconnections = 100\n\
              [[probe]]\nname = \"port\"\nkind = \"rate\"\non = \"s0->host\"\nevery = [\"25us\"]\n\
              [run]\nduration = \"200ms\"\nwarm_up = \"20ms\"\n",
         );
@@ -75,27 +80,20 @@ pub(in super::super) fn bursts(bench: &mut Bench<'_>) -> Result<(), ScenarioErro
             exact,
         );
         let close = share(&gaps, |gap| gap < 100_000);
-        // Poisson's queries come in no clusters, so that few gaps are short where there are few bursts.
-        let twofold = match percent {
-            10 => Tolerance::Factor(2.0),
-            _ => Tolerance::Shown,
-        };
         row(
             "gaps below 100 us",
             Expected::Value(40.0),
             close,
             "%",
-            twofold,
+            Tolerance::Relative(0.3),
         );
-        // And long silences, that a mean says nothing of.
         let spread = quantile(&gaps, 99, 100) as f64 / quantile(&gaps, 1, 2) as f64;
-        let shown = Tolerance::Shown;
         row(
-            "the 99th percentile of gaps over the median",
-            Expected::Nothing,
+            "the 99th percentile of gaps over the median (of exponential ones 6.6)",
+            Expected::AtLeast(10.0),
             spread,
             "",
-            shown,
+            exact,
         );
     }
     Ok(())
