@@ -1,10 +1,13 @@
-//! `narrows calibrate`: what packets cost on this machine's kernel, as knobs of `[host.cpu]`.
+//! `narrows calibrate`: what packets cost on this machine's kernel, as knobs of `[host.cpu]`, and what its
+//! shaper lets go beside the simulated one.
 
 use super::output::print;
 use super::{App, Console, EXIT_OK, Stop};
 use narrows::Duration;
 use narrows_experiment::model::nic::Cpu;
+use narrows_lab::LiveError;
 use narrows_lab::calibrate::{Calibration, Costs, run as measure};
+use narrows_lab::shaping::{self, Conformance, ShapingSpec};
 use narrows_report::points::number;
 use narrows_report::table::Colour;
 use narrows_story::grid::Grid;
@@ -35,8 +38,39 @@ pub(super) fn run(_: &App, console: &mut Console<'_>) -> Result<u8, Stop> {
         ),
     };
     said += &knobs(&seen);
+    let shapers = shapers(console).map_err(|e| Stop::Failed(e.to_string()))?;
+    let _ = write!(said, "\n{}", text::table(&shapers, colour));
     print(console.stdout, &said)?;
     Ok(EXIT_OK)
+}
+
+/// What shapers of the same rate and burst let go.
+fn shapers(console: &Console<'_>) -> Result<Grid, LiveError> {
+    let spec = ShapingSpec::default();
+    let title = format!(
+        "{} with a burst of {}",
+        number(spec.rate.bits_per_sec() as f64, "bit/s"),
+        number(spec.burst.get() as f64, "bytes")
+    );
+    let row = |name: &str, seen: Conformance| {
+        let (burst, rate) = (number(seen.burst, "bytes"), number(seen.rate, "bit/s"));
+        vec![name.to_owned(), burst, rate]
+    };
+    let head = [&title, "lets go beyond the rate", "carries after the burst"];
+    Ok(Grid {
+        rows: vec![
+            row(
+                "tbf of this kernel",
+                shaping::kernel(&spec, console.cancel)?,
+            ),
+            row("simulated", shaping::simulated(&spec, Duration::ZERO)?),
+            row(
+                "simulated, at ticks of 4 ms",
+                shaping::simulated(&spec, Duration::from_millis(4))?,
+            ),
+        ],
+        ..Grid::new(head, 1)
+    })
 }
 
 /// The costs by their knobs.

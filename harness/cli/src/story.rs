@@ -26,8 +26,8 @@ pub(super) struct StoryArgs {
     /// Run all rows, with all their runs; otherwise what takes less than a minute on two cores.
     #[arg(long)]
     full: bool,
-    /// Run its twin on this machine's kernel, in network namespaces, beside the simulation. Takes
-    /// root.
+    /// Run its twin on this machine's kernel, in network namespaces, beside the simulation: hosts of
+    /// the kernel's, and of ours. Takes root. Fails where a claim differs.
     #[arg(long, requires = "name", conflicts_with_all = ["docs", "svg", "out"])]
     live: bool,
     /// Write the figure.
@@ -190,7 +190,10 @@ impl Teller<'_> {
         console.say(&format!("{}\n\n", twin.about))?;
         let colour = console.colours();
         print(console.stdout, &text::twin(&told, colour, console.columns))?;
-        Ok(EXIT_OK)
+        Ok(match told.seen.differs() {
+            true => EXIT_FAILED,
+            false => EXIT_OK,
+        })
     }
 
     /// The whole page with its figures.

@@ -3,21 +3,30 @@
 //!
 //! [`hold`]: the receiver polls and merges, and its aggregates wait for more until a timer
 //! (`gro_flush_timeout`), as interrupts of a NIC would; one flow has a large window, the other a
-//! small one. [`local_drop`]: the sender's own queue is too small, so that sends are refused.
+//! small one; the sender may be ours ([`hold_ours`]). [`local_drop`]: the sender's own queue is too
+//! small, so that sends are refused.
 
 use crate::LiveError;
-use crate::pair::Pair;
+use crate::facing::{Facing, Stop};
+use crate::pair::{End, Pair};
+use crate::round::SEGMENT;
 use crate::shaper::Shape;
+use crate::sockets;
+use narrows::config::TcpConfig;
 use narrows::driver::Clock;
+use narrows::driver::tokio::{Stack, TcpStream as Connection};
 use narrows::{ByteCount, Rate};
 use socket2::SockRef;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 const CHUNK: usize = 64 << 10;
+/// Of the flows with a large window and with a small one.
+const PORTS: [u16; 2] = [5_001, 5_002];
+const CONNECT: Duration = Duration::from_secs(5);
 /// How often it is looked whether Ctrl-C was pressed.
 const LOOK: Duration = Duration::from_millis(20);
 /// What waits before a link whose round trip is to be the receiver's: at 1 Gb/s a quarter of a
@@ -48,6 +57,9 @@ pub struct HoldRun {
     pub narrow: f64,
     /// Segments of an aggregate.
     pub segments_per_packet: f64,
+    /// The median round trip of the second flow (the smoothed one, looked at each millisecond), where its
+    /// sender is ours.
+    pub round_trip: Option<Duration>,
 }
 
 /// Runs two flows to a receiver whose aggregates wait.
@@ -66,14 +78,101 @@ pub fn hold(spec: &HoldSpec, cancel: &AtomicBool) -> Result<HoldRun, LiveError> 
     let narrow = pair.connect(|socket| socket.set_recv_buffer_size(narrow));
     let flows = [wide, narrow.map_err(failed)?];
     let merged = pair.merged().map_err(failed)?;
-    let bytes = run(&flows, spec.span, cancel).map_err(failed)?;
+    let (from, to): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
+    let bytes = run(&from, &to, spec.span, cancel).map_err(failed)?;
     let segments_per_packet = merged.segments_per_packet(&pair).map_err(failed)?;
     let rate = |n: u64| n as f64 * 8.0 / spec.span.as_secs_f64();
     Ok(HoldRun {
         wide: rate(bytes[0]),
         narrow: rate(bytes[1]),
         segments_per_packet,
+        round_trip: None,
     })
+}
+
+/// The same with both flows from a host of ours at a TAP, whose port to the kernel's receiver carries the
+/// rate.
+///
+/// # Errors
+/// As [`hold`].
+pub fn hold_ours(
+    spec: &HoldSpec,
+    tcp: TcpConfig,
+    cancel: &AtomicBool,
+) -> Result<HoldRun, LiveError> {
+    let facing = Facing::new()?;
+    facing.shape(&shape(spec.rate, WAITING))?;
+    let failed = |e| LiveError::io("let aggregates of ours wait at a host of the kernel's", e);
+    let narrow = usize::try_from(spec.narrow.get()).unwrap_or(usize::MAX);
+    let receiver = &facing.kernel;
+    receiver.merge().map_err(failed)?;
+    let polls = u32::from(!spec.hold.is_zero());
+    receiver.hold_aggregates(spec.hold, polls).map_err(failed)?;
+    let listen = |port, buffer: Option<usize>| {
+        sockets::listen(receiver.namespace(), port, 1, || {
+            let socket = sockets::cubic()?;
+            buffer.map_or(Ok(()), |n| socket.set_recv_buffer_size(n))?;
+            Ok(socket)
+        })
+    };
+    let listeners = [
+        listen(PORTS[0], None).map_err(failed)?,
+        listen(PORTS[1], Some(narrow)).map_err(failed)?,
+    ];
+    let at = PORTS.map(|port| SocketAddr::new(receiver.address(), port));
+    let ours = move |stack: Stack, stop: Stop| async move {
+        let connect = |at| tokio::time::timeout(CONNECT, Connection::connect(&stack, at));
+        let (wide, narrow) = (connect(at[0]).await??, connect(at[1]).await??);
+        let mut seen = Vec::new();
+        let looking = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                seen.push(narrow.info()?.tcpi_rtt);
+            }
+        };
+        let ended = tokio::select! {
+            ended = write_on(&wide) => ended,
+            ended = write_on(&narrow) => ended,
+            ended = looking => ended,
+            _ = stop => Ok(()),
+        };
+        match ended {
+            // It is the receivers that end.
+            Err(e) if e.kind() != io::ErrorKind::ConnectionReset => Err(e),
+            _ => Ok(seen),
+        }
+    };
+    let kernels = |receiver: &End| {
+        let streams = listeners.iter().map(|listener| Ok(listener.accept()?.0));
+        let streams: Vec<TcpStream> = streams.collect::<io::Result<_>>()?;
+        let before = receiver.counted()?;
+        let bytes = run(&[], &streams, spec.span, cancel)?;
+        Ok((bytes, receiver.counted()?.since(&before).packets_in))
+    };
+    let (mut seen, (bytes, packets)) = facing.run(tcp, ours, kernels).map_err(failed)?;
+    seen.sort_unstable();
+    let rate = |n: u64| n as f64 * 8.0 / spec.span.as_secs_f64();
+    let all: u64 = bytes.iter().sum();
+    Ok(HoldRun {
+        wide: rate(bytes[0]),
+        narrow: rate(bytes[1]),
+        segments_per_packet: all as f64 / SEGMENT as f64 / packets.max(1) as f64,
+        round_trip: seen
+            .get(seen.len() / 2)
+            .map(|us| Duration::from_micros(u64::from(*us))),
+    })
+}
+
+/// Until it fails.
+async fn write_on(stream: &Connection) -> io::Result<()> {
+    let data = vec![0; CHUNK];
+    loop {
+        stream.writable().await?;
+        match stream.try_write(&data) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            other => drop(other?),
+        }
+    }
 }
 
 /// A flow through a queue of the sender's own.
@@ -111,7 +210,8 @@ pub fn local_drop(spec: &LocalDropSpec, cancel: &AtomicBool) -> Result<LocalDrop
     pair.a.limit_segments(1).map_err(failed)?;
     let flow = pair.connect(|_| Ok(())).map_err(failed)?;
     let before = pair.a.counted().map_err(failed)?;
-    let bytes = run(&[flow], spec.span, cancel).map_err(failed)?;
+    let (from, to) = flow;
+    let bytes = run(&[from], &[to], spec.span, cancel).map_err(failed)?;
     Ok(LocalDropRun {
         goodput: bytes[0] as f64 * 8.0 / spec.span.as_secs_f64(),
         refused: pair.a.drops().map_err(failed)?,
@@ -128,29 +228,29 @@ fn shape(rate: Rate, limit: u64) -> Shape {
     }
 }
 
-/// Writes at the first ends and reads at the second ones for `span`; the bytes that were read.
+/// Writes at `from` and reads at `to` for `span`; the bytes that were read.
 fn run(
-    flows: &[(TcpStream, TcpStream)],
+    from: &[TcpStream],
+    to: &[TcpStream],
     span: Duration,
     cancel: &AtomicBool,
 ) -> io::Result<Vec<u64>> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let mut readers = Vec::new();
-        for (from, to) in flows {
+        for from in from {
             scope.spawn(|| write(from, &stop));
-            readers.push(scope.spawn(|| read(to, &stop)));
         }
+        let readers = to.iter().map(|to| scope.spawn(|| read(to, &stop)));
+        let readers: Vec<_> = readers.collect();
         let begin = Clock.now();
         let over = || Clock.now().since(begin).as_nanos() >= span.as_nanos() as u64;
         while !over() && !cancel.load(Ordering::Relaxed) {
             sleep(LOOK);
         }
         stop.store(true, Ordering::Relaxed);
-        for (from, to) in flows {
+        for end in to.iter().chain(from) {
             // Who waits for room or data is woken.
-            let _ = SockRef::from(to).shutdown(Shutdown::Both);
-            let _ = SockRef::from(from).shutdown(Shutdown::Both);
+            let _ = SockRef::from(end).shutdown(Shutdown::Both);
         }
         let bytes = readers.into_iter().map(|reader| match reader.join() {
             Ok(bytes) => bytes,

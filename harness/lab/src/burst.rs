@@ -5,26 +5,36 @@
 //! queries arrive at each host in a Poisson process of its own, a byte asks for a reply. What the
 //! twin leaves out: the kernel's TCP is what it is (RACK and TLP among it), a super-frame of two
 //! segments crosses a port as one, and a busy machine adds its scheduler's waits to bursts and looks
-//! alike.
+//! alike. The hosts may be ours ([`run_ours`]), which send no super-frames.
+
+mod ours;
 
 use crate::LiveError;
-use crate::incast::Waiter;
-use crate::lab::{self, KernelHost, Owned, Port};
-use crate::meter::{self, Interface, Polled, Track};
+use crate::incast::{Rack, Waiter, Wire};
+use crate::lab::{self, KernelHost, Owned, Plug, Port, Watch};
+use crate::meter::{self, Counts, Interface, Polled, Track};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
+use narrows::config::TcpConfig;
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::sim::rng::{Component, Stream};
 use nix::libc;
+use ours::OursHost;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 const PORT: u16 = 5_001;
 const CHUNK: usize = 64 << 10;
+/// A full frame.
+const FRAME: u64 = lab::MTU as u64 + 14;
+/// How late a frame of ours may enter an idle link: as in the simulator, without which equal hosts march in
+/// step.
+const OVERHEAD: narrows::Duration = narrows::Duration::from_micros(5);
 /// Before it is measured, connections find their windows.
 const WARM_UP: Duration = Duration::from_millis(500);
 
@@ -49,11 +59,26 @@ pub struct BurstSpec {
     pub seed: u64,
 }
 
+impl BurstSpec {
+    /// A port with its rate, and so much that may wait.
+    fn port(&self, limit: ByteCount) -> Shape {
+        Shape {
+            rate: self.rate,
+            limit,
+            burst: ByteCount::new(2 * FRAME),
+            mark_above: None,
+        }
+    }
+}
+
 /// What was seen.
 #[derive(Clone, Debug)]
 pub struct BurstRun {
     /// At each period, the counters of each host.
     pub tracks: Vec<Track>,
+    /// Which of them is of what comes to the host: what its interface takes in, or what the switch's port
+    /// to a host of ours sends out.
+    pub arrived: fn(Counts) -> u64,
     /// Packets that ports dropped meanwhile.
     pub drops: u64,
 }
@@ -67,36 +92,84 @@ pub fn run(
     periods: &[Duration],
     cancel: &AtomicBool,
 ) -> Result<BurstRun, LiveError> {
-    if spec.servers == 0 || spec.servers >= spec.hosts || spec.hosts > 20 {
-        let why = "from 1 to 19 servers a query, fewer than there are hosts, of which 20 at most";
-        return Err(LiveError::Invalid(why.to_owned()));
-    }
-    let lab = Owned::new(
-        &format!("{}b{}", lab::OWNED_PREFIX, std::process::id()),
-        None,
-    )?;
-    let frame = u64::from(lab::MTU) + 14;
-    let link = Shape {
-        rate: spec.rate,
-        limit: ByteCount::new(1_000 * frame),
-        burst: ByteCount::new(2 * frame),
-        mark_above: None,
-    };
-    let port = Shape {
-        limit: spec.buffer,
-        ..link
-    };
+    check(spec)?;
+    let lab = Owned::for_run()?;
     let numbers = 1..=spec.hosts;
+    let link = spec.port(ByteCount::new(1_000 * FRAME));
     let hosts = numbers.map(|n| lab.add_kernel_host(n, &link, RouteRules::default()));
     let hosts: Vec<KernelHost> = hosts.collect::<Result<_, _>>()?;
-    let watches = (1..=spec.hosts).map(|n| lab.shape(Port::Further(n), &port));
-    let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
+    let watches = (1..=spec.hosts).map(|n| lab.shape(Port::Further(n), &spec.port(spec.buffer)));
+    let watches = watches.collect::<Result<Vec<_>, _>>()?;
     let failed = |e| LiveError::io("ask and reply on hosts of the kernel's", e);
     let mut mesh = Mesh::new(spec, &hosts).map_err(failed)?;
     let interfaces = hosts
         .iter()
         .map(|h| Interface::within(&h.namespace, lab::KERNEL_INTERFACE));
-    let mut interfaces: Vec<Interface> = interfaces.collect::<io::Result<_>>().map_err(failed)?;
+    let interfaces = interfaces.collect::<io::Result<_>>().map_err(failed)?;
+    let work = |stop: &AtomicBool| mesh.run(stop).map_err(failed);
+    let seen = measure(work, interfaces, watches, (periods, spec.span), cancel)?;
+    Ok(BurstRun {
+        arrived: |counts| counts.rx_bytes,
+        ..seen
+    })
+}
+
+/// The same with hosts of ours, each at a TAP and with this TCP, on one thread that keeps the rate of their
+/// links.
+///
+/// # Errors
+/// See [`LiveError`].
+pub fn run_ours(
+    spec: &BurstSpec,
+    tcp: TcpConfig,
+    periods: &[Duration],
+    cancel: &AtomicBool,
+) -> Result<BurstRun, LiveError> {
+    check(spec)?;
+    let lab = Owned::for_run()?;
+    let wire = Wire {
+        rate: spec.rate,
+        delay: narrows::Duration::ZERO,
+        mtu: lab::MTU,
+        overhead: OVERHEAD,
+        seed: spec.seed,
+    };
+    let mut rack = Rack::new(spec.hosts.into(), None, None)?;
+    let tcp = Arc::new(tcp);
+    let (mut watches, mut interfaces) = (Vec::new(), Vec::new());
+    let failed = |e| LiveError::io("ask and reply on hosts of ours", e);
+    for number in 1..=spec.hosts {
+        let plug = Plug::Tap { offload: false };
+        let plugged = lab.lab().plug(number..=number, plug)?;
+        rack.add(plugged, wire, &tcp, OursHost::new(spec, number))?;
+        let port = Port::Host(number);
+        watches.push(lab.shape(port, &spec.port(spec.buffer))?);
+        interfaces.push(lab.interface(port).map_err(failed)?);
+    }
+    let work = |stop: &AtomicBool| rack.run(stop).map_err(failed);
+    let seen = measure(work, interfaces, watches, (periods, spec.span), cancel)?;
+    Ok(BurstRun {
+        arrived: |counts| counts.tx_bytes,
+        ..seen
+    })
+}
+
+fn check(spec: &BurstSpec) -> Result<(), LiveError> {
+    if spec.servers == 0 || spec.servers >= spec.hosts || spec.hosts > 20 {
+        let why = "from 1 to 19 servers a query, fewer than there are hosts, of which 20 at most";
+        return Err(LiveError::Invalid(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// Polls `interfaces` at periods for a span while `work` runs, after a warm-up.
+fn measure(
+    work: impl FnOnce(&AtomicBool) -> Result<(), LiveError> + Send,
+    mut interfaces: Vec<Interface>,
+    mut watches: Vec<Watch>,
+    (periods, span): (&[Duration], Duration),
+    cancel: &AtomicBool,
+) -> Result<BurstRun, LiveError> {
     let mut drops = || -> io::Result<u64> {
         let all = watches.iter_mut().map(|w| Ok(w.look()?.drops));
         all.sum()
@@ -105,23 +178,28 @@ pub fn run(
     let (polled, worked, before, after) = thread::scope(|scope| {
         let worker = scope.spawn(|| {
             promptly();
-            mesh.run(&stop)
+            work(&stop)
         });
         meter::poll(&mut [], &[WARM_UP], WARM_UP, cancel);
         let before = drops();
         let poller = scope.spawn(|| {
             promptly();
-            meter::poll(&mut interfaces, periods, spec.span, cancel)
+            meter::poll(&mut interfaces, periods, span, cancel)
         });
         let polled = poller.join().map(Polled::whole);
         let after = drops();
         stop.store(true, Ordering::Relaxed);
         (polled, worker.join(), before, after)
     });
-    joined(worked).map_err(failed)?;
+    joined(worked)?;
+    if cancel.load(Ordering::Relaxed) {
+        let interrupted = io::ErrorKind::Interrupted.into();
+        return Err(LiveError::io("ask and reply to the end", interrupted));
+    }
     let count = |e| LiveError::io("read the counters", e);
     Ok(BurstRun {
         tracks: joined(polled).map_err(count)?,
+        arrived: |counts| counts.rx_bytes,
         drops: after.map_err(count)?.saturating_sub(before.map_err(count)?),
     })
 }
@@ -137,14 +215,49 @@ fn promptly() {
     let _ = RealTime::LOWEST.apply();
 }
 
+/// Queries: when, and to whom.
+struct Queries {
+    spec: BurstSpec,
+    random: Stream,
+}
+
+impl Queries {
+    fn new(spec: &BurstSpec, stream: u64) -> Self {
+        Self {
+            spec: *spec,
+            random: Stream::new(spec.seed, Component::Scenario, stream),
+        }
+    }
+
+    /// From one query of a host to the next, in nanoseconds: exponential.
+    fn interval(&mut self) -> u64 {
+        let bits = self.spec.size.get() * 8 * u64::from(self.spec.servers);
+        let mean = bits as f64 / self.spec.load.bits_per_sec() as f64 * 1e9;
+        let even = (self.random.below(1 << 53) + 1) as f64 / (1_u64 << 53) as f64;
+        (-even.ln() * mean) as u64
+    }
+
+    /// Those that a host asks at once: each other one with the same chance.
+    fn servers(&mut self, host: usize) -> impl Iterator<Item = usize> + '_ {
+        let n = usize::from(self.spec.hosts);
+        let mut left = usize::from(self.spec.servers);
+        let mut others = n - 1;
+        (0..n).filter(move |to| *to != host).filter(move |_| {
+            let asked = self.random.below(others as u64) < left as u64;
+            left -= usize::from(asked);
+            others -= 1;
+            asked
+        })
+    }
+}
+
 /// The applications of all hosts.
 struct Mesh {
-    spec: BurstSpec,
+    queries: Queries,
     /// The asking side of each connection: of host `n / hosts`, to host `n % hosts`.
     asking: Vec<Option<TcpStream>>,
     /// The replying side, at the same place.
     replying: Vec<Option<Replier>>,
-    random: Stream,
 }
 
 /// A replying side.
@@ -160,10 +273,9 @@ impl Mesh {
     fn new(spec: &BurstSpec, hosts: &[KernelHost]) -> io::Result<Self> {
         let n = usize::from(spec.hosts);
         let mut mesh = Self {
-            spec: *spec,
+            queries: Queries::new(spec, 0),
             asking: (0..n * n).map(|_| None).collect(),
             replying: (0..n * n).map(|_| None).collect(),
-            random: Stream::new(spec.seed, Component::Scenario, 0),
         };
         for (to, host) in hosts.iter().enumerate() {
             let listener = sockets::listen(&host.namespace, PORT, spec.hosts, sockets::socket)?;
@@ -201,7 +313,9 @@ impl Mesh {
         let mut buf = vec![0; CHUNK];
         let begin = Clock.now();
         let now = || Clock.now().since(begin).as_nanos();
-        let mut next: Vec<u64> = (0..self.spec.hosts).map(|_| self.interval()).collect();
+        let mut next: Vec<u64> = (0..self.queries.spec.hosts)
+            .map(|_| self.queries.interval())
+            .collect();
         while !stop.load(Ordering::Relaxed) {
             let until = next.iter().copied().min();
             let until = until.map(|ns| begin + narrows::Duration::from_nanos(ns));
@@ -212,7 +326,7 @@ impl Mesh {
             }
             for (host, at) in next.iter_mut().enumerate() {
                 while *at <= now() {
-                    *at += self.interval();
+                    *at += self.queries.interval();
                     self.ask(host)?;
                 }
             }
@@ -220,30 +334,15 @@ impl Mesh {
         Ok(())
     }
 
-    /// From one query of a host to the next, in nanoseconds: exponential.
-    fn interval(&mut self) -> u64 {
-        let bits = self.spec.size.get() * 8 * u64::from(self.spec.servers);
-        let mean = bits as f64 / self.spec.load.bits_per_sec() as f64 * 1e9;
-        let even = (self.random.below(1 << 53) + 1) as f64 / (1_u64 << 53) as f64;
-        (-even.ln() * mean) as u64
-    }
-
     fn ask(&mut self, host: usize) -> io::Result<()> {
-        let n = usize::from(self.spec.hosts);
-        let mut left = usize::from(self.spec.servers);
-        // Each other host with the same chance.
-        let mut others = n - 1;
-        for to in (0..n).filter(|to| *to != host) {
-            if self.random.below(others as u64) < left as u64 {
-                left -= 1;
-                if let Some(mut stream) = self.asking[host * n + to].as_ref() {
-                    match stream.write(b"?") {
-                        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                        other => drop(other?),
-                    }
+        let n = usize::from(self.queries.spec.hosts);
+        for to in self.queries.servers(host) {
+            if let Some(mut stream) = self.asking[host * n + to].as_ref() {
+                match stream.write(b"?") {
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    other => drop(other?),
                 }
             }
-            others -= 1;
         }
         Ok(())
     }
@@ -253,7 +352,7 @@ impl Mesh {
         if let Some(Some(stream)) = self.asking.get(token) {
             heard(stream, buf)?;
         } else if let Some(Some(replier)) = self.replying.get_mut(token.wrapping_sub(pairs)) {
-            replier.owed += heard(&replier.stream, buf)? * self.spec.size.get();
+            replier.owed += heard(&replier.stream, buf)? * self.queries.spec.size.get();
             replier.write(buf, waiter, token as u64)?;
         }
         Ok(())

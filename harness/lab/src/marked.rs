@@ -3,14 +3,20 @@
 //!
 //! A write is cut into segments as it leaves, which arrive together; a program in the receiver's driver
 //! marks some of them ([`EcnDraw`](narrows::device::marking::EcnDraw)), and the poll merges them. The
-//! connection has no ECN, so that the sender goes on as it would. One thread writes and reads, so the
-//! time of a write is the work of both hosts.
+//! connection has no ECN, so that the sender goes on as it would. Where the sender is the kernel's one
+//! thread writes and reads, so the time of a write is the work of both hosts; it may be ours
+//! ([`run_ours`]).
 
 use crate::LiveError;
-use crate::pair::Pair;
-use crate::round::Round;
-use narrows::device::marking::Draw;
-use std::sync::atomic::AtomicBool;
+use crate::facing::{Answer, Facing};
+use crate::pair::{End, Pair};
+use crate::round::{MANY, Round};
+use narrows::config::TcpConfig;
+use narrows::device::marking::{Draw, EcnDraw};
+use narrows::driver::Clock;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Writes of a measurement, each of 32 segments.
@@ -42,24 +48,75 @@ pub fn run(draw: Draw, cancel: &AtomicBool) -> Result<MarkedRun, LiveError> {
     let (from, to) = pair.connect(|_| Ok(())).map_err(failed)?;
     // Without marks, too, a program looks at each frame: it costs the same.
     let marking = pair.b.mark(draw)?;
-    let marks = || marking.marks();
-    let writes =
+    let write =
         |count, took: &mut dyn FnMut(u64)| Round::LARGE.repeat(&from, &to, count, cancel, took);
-    writes(WARM_UP, &mut |_| {}).map_err(failed)?;
-    let before = (
-        pair.a.counted().map_err(failed)?,
-        pair.b.counted().map_err(failed)?,
-    );
-    let marks_before = marks().map_err(failed)?;
+    let run = count(&pair.b, &marking, write);
+    run.map_err(failed)
+}
+
+/// The same with a sender of ours at a TAP, which writes when the kernel's receiver asks for it. The time of
+/// a write then has in it how long both threads wait for each other.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_ours(draw: Draw, tcp: TcpConfig, cancel: &AtomicBool) -> Result<MarkedRun, LiveError> {
+    let failed = |e| LiveError::io("merge packets of ours that are marked", e);
+    let facing = Facing::new()?;
+    facing.kernel.merge().map_err(failed)?;
+    let marking = facing.kernel.mark(draw)?;
+    let answer = Answer {
+        request: 1,
+        writes: vec![Round::LARGE.size],
+    };
+    let asked = facing.answering(tcp, answer, |kernel, socket| {
+        count(kernel, &marking, |count, took| {
+            ask(&socket, count, cancel, took)
+        })
+    });
+    let run = asked.map_err(failed)?;
+    Ok(MarkedRun {
+        // A request is no acknowledgement.
+        acks: run.acks - 1.0,
+        ..run
+    })
+}
+
+/// Asks for so many writes, one after the other.
+fn ask(
+    mut socket: &TcpStream,
+    count: u32,
+    cancel: &AtomicBool,
+    took: &mut dyn FnMut(u64),
+) -> io::Result<()> {
+    let mut data = vec![0; Round::LARGE.size];
+    for _ in 0..count {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let begin = Clock.now();
+        socket.write_all(b"?")?;
+        socket.read_exact(&mut data)?;
+        took(Clock.now().since(begin).as_nanos());
+    }
+    Ok(())
+}
+
+/// What `receiver` counts of writes, of which `write` makes so many and tells the nanoseconds of each.
+fn count(
+    receiver: &End,
+    marking: &EcnDraw,
+    write: impl Fn(u32, &mut dyn FnMut(u64)) -> io::Result<()>,
+) -> io::Result<MarkedRun> {
+    write(WARM_UP, &mut |_| {})?;
+    let (before, marks_before) = (receiver.counted()?, marking.marks()?);
     let mut took = Vec::new();
-    writes(WRITES, &mut |ns| took.push(ns)).map_err(failed)?;
-    let sent = pair.a.counted().map_err(failed)?.since(&before.0);
-    let handled = pair.b.counted().map_err(failed)?.since(&before.1);
-    let marks = marks().map_err(failed)? - marks_before;
+    write(WRITES, &mut |ns| took.push(ns))?;
+    let handled = receiver.counted()?.since(&before);
+    let marks = marking.marks()? - marks_before;
     took.sort_unstable();
     let each = |n: u64| n as f64 / f64::from(WRITES);
     Ok(MarkedRun {
-        marked: marks as f64 / (sent.segments_out + sent.again).max(1) as f64,
+        marked: each(marks) / MANY as f64,
         packets: each(handled.packets_in),
         acks: each(handled.segments_out),
         took: Duration::from_nanos(took[took.len() / 2]),

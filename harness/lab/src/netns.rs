@@ -95,6 +95,12 @@ impl Namespace {
         Ok(Self { file })
     }
 
+    /// The same once more.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        let file = self.file.try_clone()?;
+        Ok(Self { file })
+    }
+
     /// That of a process.
     pub(super) fn of_process(process: u32) -> io::Result<Self> {
         let file = File::open(format!("/proc/{process}/ns/net"))?;

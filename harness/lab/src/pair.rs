@@ -2,7 +2,7 @@
 //! are gone with the program however that ends.
 
 use crate::LiveError;
-use crate::lab;
+use crate::lab::{self, Owned};
 use crate::netlink::{Netlink, offload};
 use crate::netns::Namespace;
 use crate::shaper::{RouteRules, Shape};
@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-const INTERFACE: &str = "eth0";
+const INTERFACE: &str = lab::KERNEL_INTERFACE;
 const PREFIX: u8 = 24;
 const PORT: u16 = 5_001;
 
@@ -151,7 +151,25 @@ fn set_up(netlink: &mut Netlink, number: u8) -> io::Result<u32> {
 }
 
 impl End {
-    fn address(&self) -> IpAddr {
+    /// The kernel's host of a lab.
+    pub(crate) fn of(lab: &Owned) -> Result<Self, LiveError> {
+        let failed = |e| LiveError::io("look at the kernel's host", e);
+        let namespace = lab.kernel().try_clone().map_err(failed)?;
+        let own = || Ok::<_, io::Error>(Netlink::open()?.link(INTERFACE)?.index);
+        let index = namespace.run(own).and_then(|index| index);
+        Ok(Self {
+            index: index.map_err(failed)?,
+            namespace,
+            number: lab::KERNEL,
+        })
+    }
+
+    /// Its namespace.
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    pub(crate) fn address(&self) -> IpAddr {
         lab::addresses(self.number)[0]
     }
 

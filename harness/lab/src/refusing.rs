@@ -62,8 +62,7 @@ pub struct RefusingRun {
 /// # Errors
 /// See [`LiveError`].
 pub fn run(spec: &RefusingSpec, cancel: &AtomicBool) -> Result<RefusingRun, LiveError> {
-    let name = format!("{}r{}", lab::OWNED_PREFIX, std::process::id());
-    let lab = Owned::new(&name, None)?;
+    let lab = Owned::for_run()?;
     let plug = |number| {
         lab.lab()
             .plug(number..=number, Plug::Tap { offload: false })

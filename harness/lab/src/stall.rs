@@ -5,19 +5,29 @@
 //! is at the limit, the node is suspended until it is below, and serves nobody. The way to the first
 //! of the others is slow for a while. The clients' requests come at a rate, whatever the replies do.
 //!
+//! The node may be a host of ours ([`run_ours`]), whose link is its own.
+//!
 //! What it leaves out: that all nodes are servers of each other, and the emulator.
 
+mod clients;
+mod node;
+
 use crate::LiveError;
-use crate::incast::Waiter;
-use crate::lab::{self, KernelHost, Owned, Port};
+use crate::incast::{Rack, Waiter, Wire};
+use crate::lab::{self, KernelHost, Owned, Plug, Port};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
+use clients::Clients;
+use narrows::config::{Buffers, TcpConfig};
 use narrows::driver::{Clock, RealTime};
-use narrows::{ByteCount, Rate};
+use narrows::{ByteCount, Instant, Rate};
+use node::{Node, OfKernel, OfOurs};
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 const PORT: u16 = 5_001;
@@ -81,233 +91,182 @@ pub struct StallRun {
 /// # Errors
 /// See [`LiveError`].
 pub fn run(spec: &StallSpec, cancel: &AtomicBool) -> Result<StallRun, LiveError> {
-    if !(2..=19).contains(&spec.clients) {
-        return Err(LiveError::Invalid("from 2 to 19 clients".to_owned()));
+    let star = Star::new(spec)?;
+    let server = star
+        .lab
+        .add_kernel_host(SERVER, &star.link, RouteRules::default())?;
+    let listener = sockets::listen(&server.namespace, PORT, spec.clients, || {
+        let socket = sockets::cubic()?;
+        // What the kernel takes of a queue.
+        socket.set_send_buffer_size(CHUNK)?;
+        Ok(socket)
+    });
+    let listener = listener.map_err(failed)?;
+    let accept = || {
+        let (node, _) = listener.accept()?;
+        node.set_nodelay(true)?;
+        node.set_nonblocking(true)?;
+        Ok(node)
+    };
+    let (mut clients, mut node) = (Clients::new(spec), OfKernel::new(Node::new(spec)));
+    for host in &star.clients {
+        clients.connect(host).map_err(failed)?;
+        node.add(accept().map_err(failed)?);
     }
-    let name = format!("{}s{}", lab::OWNED_PREFIX, std::process::id());
-    let lab = Owned::new(&name, None)?;
-    let frame = u64::from(lab::MTU) + 14;
-    let link = Shape {
-        rate: spec.rate,
-        limit: ByteCount::new(1_000 * frame),
-        burst: ByteCount::new(2 * frame),
-        mark_above: None,
-    };
-    let numbers = SERVER..=SERVER + spec.clients;
-    let hosts = numbers.map(|n| lab.add_kernel_host(n, &link, RouteRules::default()));
-    let hosts: Vec<KernelHost> = hosts.collect::<Result<_, _>>()?;
-    let port = |rate| Shape {
-        rate,
-        limit: spec.buffer,
-        ..link
-    };
-    let first = Port::Further(SERVER + 1);
-    lab.shape(first, &port(spec.rate))?;
-    let failed = |e| LiveError::io("ask and reply on hosts of the kernel's", e);
-    let node = Node::new(spec, &hosts).map_err(failed)?;
     let _ = RealTime::LOWEST.apply();
-    let mut change = |rate| lab.shape(first, &port(rate)).map(drop);
-    node.run(&mut change, cancel)
+    let mut waiter = Waiter::new(2 * star.clients.len()).map_err(failed)?;
+    clients.wait_with(&waiter).map_err(failed)?;
+    node.wait_with(&waiter).map_err(failed)?;
+    let begin = Clock.now();
+    star.run(begin, &mut clients, cancel, &mut |now, next| {
+        let busy = node.step(now)?;
+        // Who waits for room is looked at each time.
+        let soon = busy.then(|| Clock.now() + narrows::Duration::from_micros(100));
+        waiter.wait([next, soon].into_iter().flatten().min())
+    })?;
+    Ok(clients.seen(node.node))
 }
 
-/// A connection with a client: the node's end and the client's.
-struct Way {
-    node: TcpStream,
-    client: TcpStream,
-    /// What waits before the node's end.
-    queued: u64,
-    /// Bytes of a reply that the client has.
-    heard: u64,
-    last_reply: u64,
-    next_request: u64,
-}
-
-struct Node {
-    spec: StallSpec,
-    ways: Vec<Way>,
-    /// Clients that have asked, in order.
-    requests: VecDeque<usize>,
-    /// By which way it is suspended, and since when.
-    suspended: Option<(usize, u64)>,
-    /// All such times, of the run's nanoseconds.
-    stalls: Vec<(u64, u64)>,
-    seen: StallRun,
-    gap: (u64, u64),
-}
-
-impl Node {
-    fn new(spec: &StallSpec, hosts: &[KernelHost]) -> io::Result<Self> {
-        let (server, clients) = hosts.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let bounded = || {
-            let socket = sockets::cubic()?;
-            // What the kernel takes of a queue.
-            socket.set_send_buffer_size(CHUNK)?;
-            Ok(socket)
-        };
-        let listener = sockets::listen(&server.namespace, PORT, spec.clients, bounded)?;
-        let [address, _] = lab::addresses(SERVER);
-        let address = SocketAddr::new(address, PORT);
-        let mut ways = Vec::new();
-        for client in clients {
-            let client = sockets::connect(&client.namespace, address, sockets::cubic)?;
-            let (node, _) = listener.accept()?;
-            node.set_nodelay(true)?;
-            for stream in [&client, &node] {
-                stream.set_nonblocking(true)?;
+/// The same with a node that is a host of ours, with this TCP.
+///
+/// # Errors
+/// See [`LiveError`].
+pub fn run_ours(
+    spec: &StallSpec,
+    tcp: TcpConfig,
+    cancel: &AtomicBool,
+) -> Result<StallRun, LiveError> {
+    let star = Star::new(spec)?;
+    let plug = Plug::Tap { offload: false };
+    let plugged = star.lab.lab().plug(SERVER..=SERVER, plug)?;
+    let wire = Wire {
+        rate: spec.rate,
+        delay: narrows::Duration::ZERO,
+        mtu: lab::MTU,
+        overhead: narrows::Duration::ZERO,
+        seed: 1,
+    };
+    // What its TCP takes of a queue: as much as the kernel's, which doubles what it is told.
+    let buffers = Buffers {
+        send: 2 * CHUNK,
+        ..tcp.buffers
+    };
+    let tcp = Arc::new(TcpConfig { buffers, ..tcp });
+    let begin = Clock.now();
+    let mut rack = Rack::new(1, None, None)?;
+    rack.add(plugged, wire, &tcp, OfOurs::new(Node::new(spec), begin))?;
+    let stop = AtomicBool::new(false);
+    let mut clients = Clients::new(spec);
+    let (asked, served) = thread::scope(|scope| {
+        let node = scope.spawn(|| {
+            let _ = RealTime::LOWEST.apply();
+            rack.run(&stop)
+        });
+        let mut ask = || -> Result<(), LiveError> {
+            // One after the other: the node tells them by the order in which they came.
+            for host in &star.clients {
+                clients.connect(host).map_err(failed)?;
             }
-            ways.push(Way {
-                node,
-                client,
-                queued: 0,
-                heard: 0,
-                last_reply: 0,
-                next_request: 0,
-            });
+            let mut waiter = Waiter::new(star.clients.len()).map_err(failed)?;
+            clients.wait_with(&waiter).map_err(failed)?;
+            star.run(begin, &mut clients, cancel, &mut |_, next| {
+                waiter.wait(next)
+            })
+        };
+        let asked = ask();
+        stop.store(true, Ordering::Relaxed);
+        (asked, node.join())
+    });
+    let served = served.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    served.map_err(|e| LiveError::io("ask and reply on a host of ours", e))?;
+    asked?;
+    let node = rack.hosts.pop().map(|host| host.app.node);
+    Ok(clients.seen(node.unwrap_or_else(|| Node::new(spec))))
+}
+
+fn failed(e: io::Error) -> LiveError {
+    LiveError::io("ask and reply on hosts of the kernel's", e)
+}
+
+/// The lab with its clients.
+struct Star {
+    spec: StallSpec,
+    link: Shape,
+    // Dropped in this order.
+    clients: Vec<KernelHost>,
+    lab: Owned,
+}
+
+impl Star {
+    fn new(spec: &StallSpec) -> Result<Self, LiveError> {
+        if !(2..=19).contains(&spec.clients) {
+            return Err(LiveError::Invalid("from 2 to 19 clients".to_owned()));
         }
-        Ok(Self {
+        let lab = Owned::for_run()?;
+        let frame = u64::from(lab::MTU) + 14;
+        let link = Shape {
+            rate: spec.rate,
+            limit: ByteCount::new(1_000 * frame),
+            burst: ByteCount::new(2 * frame),
+            mark_above: None,
+        };
+        let numbers = SERVER + 1..=SERVER + spec.clients;
+        let clients = numbers.map(|n| lab.add_kernel_host(n, &link, RouteRules::default()));
+        let star = Self {
             spec: *spec,
-            ways,
-            requests: VecDeque::new(),
-            suspended: None,
-            stalls: Vec::new(),
-            seen: StallRun::default(),
-            gap: (0, 0),
-        })
+            link,
+            clients: clients.collect::<Result<_, _>>()?,
+            lab,
+        };
+        star.carry(spec.rate)?;
+        Ok(star)
     }
 
-    /// Until it is over. `change` sets what the way to the first client carries.
+    /// What the way to the first client carries from now on.
+    fn carry(&self, rate: Rate) -> Result<(), LiveError> {
+        let port = Shape {
+            rate,
+            limit: self.spec.buffer,
+            ..self.link
+        };
+        self.lab.shape(Port::Further(SERVER + 1), &port).map(drop)
+    }
+
+    /// Has the clients ask until it is over. `wait` has the time since the begin, and when it is to be
+    /// over at the latest.
     fn run(
-        mut self,
-        change: &mut dyn FnMut(Rate) -> Result<(), LiveError>,
+        &self,
+        begin: Instant,
+        clients: &mut Clients,
         cancel: &AtomicBool,
-    ) -> Result<StallRun, LiveError> {
-        let failed = |e| LiveError::io("ask and reply on hosts of the kernel's", e);
+        wait: &mut dyn FnMut(u64, Option<Instant>) -> io::Result<()>,
+    ) -> Result<(), LiveError> {
         let mut changes = VecDeque::from([
             (self.spec.slow_from, self.spec.slow),
             (self.spec.slow_until, self.spec.rate),
         ]);
-        let mut waiter = Waiter::new(2 * self.ways.len()).map_err(failed)?;
-        for (way, at) in self.ways.iter().zip(0_u64..) {
-            waiter.add(&way.node, 2 * at).map_err(failed)?;
-            waiter.add(&way.client, 2 * at + 1).map_err(failed)?;
-        }
-        let mut buf = vec![0; CHUNK];
-        let begin = Clock.now();
+        let from = Clock.now();
         let span = self.spec.span.as_nanos() as u64;
+        let late = from.since(begin).as_nanos();
+        clients.begin(late);
         loop {
-            let now = Clock.now().since(begin).as_nanos();
-            if now >= span || cancel.load(Ordering::Relaxed) {
-                break;
+            let now = Clock.now().since(from).as_nanos();
+            if now >= span {
+                return Ok(());
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(failed(io::ErrorKind::Interrupted.into()));
             }
             if let Some((at, rate)) = changes.front().copied()
                 && now >= at.as_nanos() as u64
             {
                 changes.pop_front();
-                change(rate)?;
+                self.carry(rate)?;
             }
-            self.step(now, &mut buf, &mut waiter, begin)
-                .map_err(failed)?;
+            let next = clients.step(now + late).map_err(failed)?;
+            let next = begin + narrows::Duration::from_nanos(next);
+            wait(now + late, Some(next)).map_err(failed)?;
         }
-        let (from, to) = self.gap;
-        let within = self
-            .stalls
-            .iter()
-            .map(|(a, b)| b.min(&to).saturating_sub(*a.max(&from)));
-        let time = Duration::from_nanos;
-        self.seen.longest_gap = time(to - from);
-        self.seen.suspended_in_it = time(within.sum());
-        self.seen.suspended = self.stalls.iter().map(|(a, b)| time(b - a)).collect();
-        Ok(self.seen)
-    }
-
-    fn step(
-        &mut self,
-        now: u64,
-        buf: &mut [u8],
-        waiter: &mut Waiter,
-        begin: narrows::Instant,
-    ) -> io::Result<()> {
-        let every = self.spec.every.as_nanos() as u64;
-        for way in &mut self.ways {
-            while way.next_request <= now {
-                way.next_request += every;
-                match (&way.client).write(b"?") {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    other => drop(other?),
-                }
-            }
-        }
-        for at in 0..self.ways.len() {
-            let asked = heard(&self.ways[at].node, buf)?;
-            self.requests.extend((0..asked).map(|_| at));
-            self.flush(at, buf)?;
-            self.replied(at, now, buf)?;
-        }
-        self.serve(now, buf)?;
-        let next = self.ways.iter().map(|way| way.next_request).min();
-        let until = next.map(|ns| begin + narrows::Duration::from_nanos(ns));
-        // Who waits for room is looked at each time.
-        let busy = self.ways.iter().any(|way| way.queued > 0);
-        let soon = narrows::Duration::from_micros(100);
-        let soon = busy.then(|| Clock.now() + soon);
-        waiter.wait(until.into_iter().chain(soon).min())
-    }
-
-    /// Answers what was asked, until it is suspended.
-    fn serve(&mut self, now: u64, buf: &mut [u8]) -> io::Result<()> {
-        let limit = self.spec.busy_limit.get();
-        if let Some((at, since)) = self.suspended {
-            if self.ways[at].queued >= limit {
-                return Ok(());
-            }
-            self.suspended = None;
-            self.stalls.push((since, now));
-        }
-        while let Some(at) = self.requests.pop_front() {
-            self.ways[at].queued += self.spec.reply.get();
-            self.flush(at, buf)?;
-            let queued = self.ways.iter().map(|way| way.queued).sum();
-            self.seen.most_queued = self.seen.most_queued.max(queued);
-            if self.ways[at].queued >= limit && self.spec.writers == Writers::Suspend {
-                self.suspended = Some((at, now));
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self, at: usize, buf: &[u8]) -> io::Result<()> {
-        let way = &mut self.ways[at];
-        while way.queued > 0 {
-            let most = buf
-                .len()
-                .min(usize::try_from(way.queued).unwrap_or(usize::MAX));
-            match (&way.node).write(&buf[..most]) {
-                Ok(n) => way.queued -= n as u64,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
-    }
-
-    /// What a client has of its replies.
-    fn replied(&mut self, at: usize, now: u64, buf: &mut [u8]) -> io::Result<()> {
-        let way = &mut self.ways[at];
-        way.heard += heard(&way.client, buf)?;
-        let whole = way.heard / self.spec.reply.get();
-        if whole == 0 {
-            return Ok(());
-        }
-        way.heard %= self.spec.reply.get();
-        if at > 0 {
-            self.seen.replies += whole;
-            if now - way.last_reply > self.gap.1 - self.gap.0 {
-                self.gap = (way.last_reply, now);
-            }
-        }
-        way.last_reply = now;
-        Ok(())
     }
 }
 

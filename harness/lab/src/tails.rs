@@ -79,8 +79,7 @@ pub fn run(spec: &TailsSpec, cancel: &AtomicBool) -> Result<TailsRun, LiveError>
         let why = "from 1 to 50 clients".to_owned();
         return Err(LiveError::Invalid(why));
     }
-    let name = format!("{}t{}", lab::OWNED_PREFIX, std::process::id());
-    let lab = Owned::new(&name, None)?;
+    let lab = Owned::for_run()?;
     let mut plugged = Vec::new();
     for number in SERVER..=SERVER + spec.clients {
         let plug = Plug::Tap { offload: false };

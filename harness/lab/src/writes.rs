@@ -7,8 +7,10 @@
 //! when that is all: one that reads what comes acknowledges by reading (`tcp_cleanup_rbuf`).
 
 use crate::LiveError;
+use crate::facing::{Answer, Facing};
 use crate::pair::Pair;
 use crate::shaper::RouteRules;
+use narrows::config::TcpConfig;
 use narrows::driver::Clock;
 use socket2::SockRef;
 use std::io::{self, Read, Write};
@@ -19,6 +21,9 @@ use std::time::Duration;
 const REQUEST: usize = 100;
 /// An answer that takes longer does not come.
 const LOST: narrows::Duration = narrows::Duration::from_secs(5);
+
+/// From one look how much is there to the next.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// What runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +62,16 @@ impl Default for WritesSpec {
     }
 }
 
+impl WritesSpec {
+    /// The rules of the client's route.
+    fn of_client(&self) -> RouteRules {
+        RouteRules {
+            quick_ack: !self.delayed_ack,
+            ..RouteRules::default()
+        }
+    }
+}
+
 /// How a client reads an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
@@ -64,6 +79,27 @@ pub enum Reads {
     Whole,
     /// What there is, as it comes.
     Parts,
+}
+
+/// The same with a server of ours at a TAP and the kernel's client. What the sender does is in `tcp`, and
+/// not in `spec`: its initial window, what a pause makes of it, and whether it probes.
+///
+/// # Errors
+/// See [`LiveError`].
+pub fn run_ours(
+    spec: &WritesSpec,
+    tcp: TcpConfig,
+    cancel: &AtomicBool,
+) -> Result<Vec<Duration>, LiveError> {
+    let answer = Answer {
+        request: REQUEST,
+        writes: spec.writes.clone(),
+    };
+    let asked = Facing::new()?.answering(tcp, answer, |kernel, client| {
+        kernel.set_rules(spec.of_client())?;
+        ask(spec, &client, &mut || Ok(()), cancel)
+    });
+    asked.map_err(|e| LiveError::io("write small on a host of ours", e))
 }
 
 /// How long each answer took.
@@ -87,22 +123,33 @@ fn measure(spec: &WritesSpec, pair: &Pair, cancel: &AtomicBool) -> io::Result<Ve
         initial_window: Some(spec.initial_window),
         ..RouteRules::default()
     })?;
-    pair.a.set_rules(RouteRules {
-        quick_ack: !spec.delayed_ack,
-        ..RouteRules::default()
-    })?;
-    let (client, server) = pair.connect(|_| Ok(()))?;
-    let answer: usize = spec.writes.iter().sum();
+    pair.a.set_rules(spec.of_client())?;
+    let (client, mut server) = pair.connect(|_| Ok(()))?;
+    let mut serve = || {
+        server.read_exact(&mut [0; REQUEST])?;
+        let mut writes = spec.writes.iter();
+        writes.try_for_each(|size| server.write_all(&vec![b'!'; *size]))
+    };
+    ask(spec, &client, &mut serve, cancel)
+}
+
+/// Asks, has `serve` do what the server does on this thread, and waits for the answer, again and again.
+fn ask(
+    spec: &WritesSpec,
+    client: &TcpStream,
+    serve: &mut dyn FnMut() -> io::Result<()>,
+    cancel: &AtomicBool,
+) -> io::Result<Vec<Duration>> {
     let mut all = Vec::new();
     for call in 0..=spec.calls {
         if cancel.load(Ordering::Relaxed) {
-            break;
+            return Err(io::ErrorKind::Interrupted.into());
         }
-        pause(spec.pause);
+        sleep(spec.pause);
         // As a client that is asked and answers in turn: its acknowledgements are delayed.
-        let _ = SockRef::from(&client).set_tcp_quickack(!spec.delayed_ack);
+        let _ = SockRef::from(client).set_tcp_quickack(!spec.delayed_ack);
         let begin = Clock.now();
-        one(spec, (&client, &server), answer)?;
+        one(spec, client, serve)?;
         let took = Duration::from_nanos(Clock.now().since(begin).as_nanos());
         if call > 0 {
             all.push(took);
@@ -113,23 +160,21 @@ fn measure(spec: &WritesSpec, pair: &Pair, cancel: &AtomicBool) -> io::Result<Ve
 
 #[allow(
     clippy::disallowed_methods,
-    reason = "the pause between two requests is real time"
+    reason = "pauses between requests and looks are real time"
 )]
-fn pause(time: Duration) {
+fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
 /// A request and its answer.
 fn one(
     spec: &WritesSpec,
-    (mut client, mut server): (&TcpStream, &TcpStream),
-    answer: usize,
+    mut client: &TcpStream,
+    serve: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<()> {
     client.write_all(&[b'?'; REQUEST])?;
-    server.read_exact(&mut [0; REQUEST])?;
-    for size in &spec.writes {
-        server.write_all(&vec![b'!'; *size])?;
-    }
+    serve()?;
+    let answer: usize = spec.writes.iter().sum();
     let mut buf = vec![0; answer];
     let mut heard = 0;
     let begin = Clock.now();
@@ -137,7 +182,7 @@ fn one(
         if Clock.now().since(begin) > LOST {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        std::hint::spin_loop();
+        sleep(LOOK);
     }
     while heard < answer {
         match client.read(&mut buf[heard..])? {

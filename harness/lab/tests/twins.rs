@@ -6,12 +6,17 @@
 
 mod skip;
 
+use narrows::config::{IdleRestart, InitialWindow, TcpConfig, WindowCount};
+use narrows::device::marking::Draw;
 use narrows::{ByteCount, Rate};
+use narrows_experiment::registry::Registry;
 use narrows_lab::LiveError;
-use narrows_lab::bulk::{HoldSpec, LocalDropSpec, hold, local_drop};
+use narrows_lab::bulk::{HoldSpec, LocalDropSpec, hold, hold_ours, local_drop};
+use narrows_lab::burst::BurstSpec;
+use narrows_lab::shaping::{self, ShapingSpec};
 use narrows_lab::stall::{StallSpec, Writers};
 use narrows_lab::writes::WritesSpec;
-use narrows_lab::{calibrate, stall, writes};
+use narrows_lab::{burst, calibrate, marked, stall, writes};
 use skip::skip;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -62,6 +67,100 @@ fn small_writes_wait_for_a_delayed_ack() {
     assert!(medians[1..].iter().all(|m| *m < wait), "{medians:?}");
 }
 
+/// The same with a server of ours, whose window counts packets: it waits for the kernel's delayed ACK, and
+/// with a window that counts bytes it does not.
+#[test]
+fn small_writes_of_ours_wait_for_a_delayed_ack_of_the_kernels() {
+    let spec = WritesSpec {
+        calls: 4,
+        ..WritesSpec::default()
+    };
+    let tcp = |window_count| TcpConfig {
+        window_count,
+        initial_window: InitialWindow::Segments(3),
+        idle_restart: IdleRestart::Rfc5681,
+        nagle: false,
+        detector: Registry::default().detectors.get("rack-notlp").unwrap(),
+        ..TcpConfig::default()
+    };
+    let counts = [WindowCount::Packets, WindowCount::Bytes];
+    let runs: Vec<_> = thread::scope(|scope| {
+        let spec = &spec;
+        let run = |count| scope.spawn(move || writes::run_ours(spec, tcp(count), &GO_ON));
+        let runs: Vec<_> = counts.into_iter().map(run).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    let Some(mut runs) = done(runs.into_iter().collect::<Result<Vec<_>, _>>()) else {
+        return;
+    };
+    runs.iter_mut().for_each(|run| run.sort());
+    let medians: Vec<Duration> = runs.iter().map(|run| run[run.len() / 2]).collect();
+    assert!(medians[0] >= Duration::from_millis(35), "{medians:?}");
+    assert!(medians[1] < Duration::from_millis(35), "{medians:?}");
+}
+
+/// What tbf lets go at once is what its bucket holds, and so it is of the simulated one; then both carry
+/// their rate. A machine that is late makes tbf carry less, never more.
+#[test]
+fn a_shaper_of_the_kernels_and_a_simulated_one_let_go_the_same() {
+    let spec = ShapingSpec::default();
+    let Some(kernels) = done(shaping::kernel(&spec, &GO_ON)) else {
+        return;
+    };
+    let simulated = shaping::simulated(&spec, narrows::Duration::ZERO).unwrap();
+    let burst = kernels.burst / simulated.burst;
+    let rate = kernels.rate / simulated.rate;
+    assert!((0.9..1.1).contains(&burst), "{kernels:?} {simulated:?}");
+    assert!((0.7..1.05).contains(&rate), "{kernels:?} {simulated:?}");
+}
+
+/// Segments that a sender of ours writes together are merged unless marks alternate.
+#[test]
+fn a_receiver_of_the_kernels_merges_what_ours_writes_and_not_what_is_marked_in_turn() {
+    let run = |draw| marked::run_ours(draw, TcpConfig::default(), &GO_ON);
+    let Some(plain) = done(run(Draw::Share(0))) else {
+        return;
+    };
+    let alternating = run(Draw::EverySecond).unwrap();
+    assert!(plain.packets < 8.0, "{plain:?}");
+    assert!(
+        (31.0..34.0).contains(&alternating.packets),
+        "{alternating:?}"
+    );
+}
+
+/// Ports that queries keep a fifth busy drop some of what hosts of ours reply, and readings of short times
+/// are further from the mean.
+#[test]
+fn bursts_of_hosts_of_ours_overflow_ports_that_are_mostly_idle() {
+    let spec = BurstSpec {
+        hosts: 6,
+        rate: Rate::from_mbps(200),
+        buffer: ByteCount::new(13 << 10),
+        load: Rate::from_mbps(34),
+        servers: 3,
+        size: ByteCount::new(6_000),
+        span: Duration::from_secs(2),
+        seed: 1,
+    };
+    let periods = [500, 8].map(Duration::from_millis);
+    let Some(seen) = done(burst::run_ours(
+        &spec,
+        TcpConfig::default(),
+        &periods,
+        &GO_ON,
+    )) else {
+        return;
+    };
+    let rates = |nth: usize| seen.tracks[nth].readings(0, seen.arrived).rates;
+    let (long, short) = (rates(0), rates(1));
+    let mean = long.iter().sum::<f64>() / long.len() as f64;
+    let most = |rates: &[f64]| rates.iter().copied().fold(0.0, f64::max);
+    assert!((10e6..80e6).contains(&mean), "{mean}");
+    assert!(most(&short) > 1.5 * most(&long), "{long:?}");
+    assert!(seen.drops > 0);
+}
+
 #[test]
 fn a_queue_of_a_few_refuses_sends_and_one_of_a_thousand_does_not() {
     let run = |packets: u64| {
@@ -92,11 +191,16 @@ fn a_small_window_waits_for_the_timer_of_aggregates() {
     };
     assert!(seen.segments_per_packet > 1.5, "{seen:?}");
     assert!(seen.narrow < 250e6, "{seen:?}");
+    let ours = hold_ours(&spec, TcpConfig::default(), &GO_ON).unwrap();
+    assert!(ours.narrow > 1e6 && ours.narrow < 250e6, "{ours:?}");
+    assert!(
+        ours.round_trip.unwrap() > Duration::from_micros(700),
+        "{ours:?}"
+    );
 }
 
-#[test]
-fn a_busy_port_suspends_a_node_and_idle_links_wait() {
-    let spec = |writers| StallSpec {
+fn stalled(writers: Writers) -> StallSpec {
+    StallSpec {
         clients: 3,
         rate: Rate::from_mbps(200),
         slow: Rate::from_mbps(5),
@@ -108,8 +212,12 @@ fn a_busy_port_suspends_a_node_and_idle_links_wait() {
         busy_limit: ByteCount::new(128 << 10),
         writers,
         span: Duration::from_secs(2),
-    };
-    let Some(held) = done(stall::run(&spec(Writers::Suspend), &GO_ON)) else {
+    }
+}
+
+#[test]
+fn a_busy_port_suspends_a_node_and_idle_links_wait() {
+    let Some(held) = done(stall::run(&stalled(Writers::Suspend), &GO_ON)) else {
         return;
     };
     let longest = held.suspended.iter().max().copied().unwrap_or_default();
@@ -117,7 +225,24 @@ fn a_busy_port_suspends_a_node_and_idle_links_wait() {
     // Nobody else kept the clients on idle links waiting.
     let (gap, explained) = (held.longest_gap, held.suspended_in_it);
     assert!(explained * 2 > gap, "{explained:?} of {gap:?}");
-    let free = stall::run(&spec(Writers::Async), &GO_ON).unwrap();
+    let free = stall::run(&stalled(Writers::Async), &GO_ON).unwrap();
+    assert!(free.suspended.is_empty(), "{:?}", free.suspended);
+    assert!(free.most_queued > held.most_queued);
+}
+
+#[test]
+fn a_busy_port_suspends_a_node_of_ours_too() {
+    let spec = stalled(Writers::Suspend);
+    let Some(held) = done(stall::run_ours(&spec, TcpConfig::default(), &GO_ON)) else {
+        return;
+    };
+    // For as long as a reply takes on the slow way, again and again.
+    let all: Duration = held.suspended.iter().sum();
+    assert!(all > Duration::from_millis(100), "{all:?}");
+    let (gap, explained) = (held.longest_gap, held.suspended_in_it);
+    assert!(explained * 2 > gap, "{explained:?} of {gap:?}");
+    let free = stalled(Writers::Async);
+    let free = stall::run_ours(&free, TcpConfig::default(), &GO_ON).unwrap();
     assert!(free.suspended.is_empty(), "{:?}", free.suspended);
     assert!(free.most_queued > held.most_queued);
 }

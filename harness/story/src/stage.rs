@@ -2,12 +2,14 @@
 
 use crate::played::{Played, Scenery};
 use crate::scene::{Extent, Keep, Scene};
+use narrows::config::{Buffers, TcpConfig};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::knob::KnobError;
 use narrows_experiment::model::Experiment;
 use narrows_experiment::plan::{Plan, PlannedRun};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::RunOutcome;
+use narrows_experiment::scenario::tcp;
 use narrows_experiment::shipped::Shipped;
 use narrows_experiment::study::{Study, StudyError};
 use std::fmt;
@@ -132,6 +134,25 @@ impl<'a> Stage<'a> {
         let keys = experiment.sweep.iter();
         let titles = keys.map(|axis| experiment.title_of(registry, &axis.key));
         Ok(Scenery::new(study, outcomes, titles.collect()))
+    }
+
+    /// The TCP of all hosts of a scene where keys, or short names, have these values, for hosts of ours
+    /// that run live: with the buffers of such.
+    ///
+    /// # Errors
+    /// If there is no such experiment or TCP.
+    pub fn tcp(&self, scene: &Scene, at: &[(&str, &str)]) -> Result<TcpConfig, String> {
+        let mut experiment = self.experiment(scene)?;
+        for (key, value) in at {
+            put(&mut experiment, self.registry, key, value).map_err(|e| format!("{key}: {e}"))?;
+        }
+        let mtu = experiment.network.common.mtu;
+        let tcp = tcp::config(&experiment.host.tcp, mtu, self.registry);
+        Ok(TcpConfig {
+            buffers: Buffers::default(),
+            window_scaling: true,
+            ..tcp.map_err(|e| e.to_string())?
+        })
     }
 
     /// The experiment of a scene.

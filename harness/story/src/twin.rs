@@ -25,6 +25,14 @@ pub struct Seen {
     pub found: Vec<Found>,
 }
 
+impl Seen {
+    /// Whether any claim differs.
+    pub fn differs(&self) -> bool {
+        let mut found = self.found.iter();
+        found.any(|found| found.finding.judged == Judged::Differs)
+    }
+}
+
 /// What was found of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -95,6 +103,13 @@ mod tests {
         assert!(why.contains("calls of a busy machine"), "{why}");
         assert!(why.contains("threads woke 30 ms late"), "{why}");
         assert_eq!(found(true).why("threads woke 30 ms late"), None);
+        let seen = |found: Vec<Found>| Seen {
+            grid: Grid::default(),
+            found,
+        };
+        assert!(seen(vec![found(true), found(false)]).differs());
+        assert!(!seen(vec![found(true)]).differs());
+        assert!(!seen(Vec::new()).differs());
     }
 
     #[test]

@@ -45,7 +45,7 @@ use narrows_experiment::traffic::Transfer;
 use narrows_net::net::packet::HostId;
 use ours::{Client, Role, Server};
 pub use place::{LivePlace, Seen, possible};
-use rack::{Rack, Wire};
+pub(crate) use rack::{Rack, Wire};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;

@@ -26,34 +26,34 @@ const BATCH: usize = 64;
 /// The link between a host and the switch, and what lies behind: this side takes all delays of
 /// the path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wire {
-    pub(super) rate: Rate,
+pub(crate) struct Wire {
+    pub(crate) rate: Rate,
     /// From the host to the kernel's, and back.
-    pub(super) delay: Duration,
-    pub(super) mtu: u32,
+    pub(crate) delay: Duration,
+    pub(crate) mtu: u32,
     /// A frame enters it up to so much late.
-    pub(super) overhead: Duration,
-    pub(super) seed: u64,
+    pub(crate) overhead: Duration,
+    pub(crate) seed: u64,
 }
 
 /// A host.
-pub(super) struct RackHost<A> {
+pub(crate) struct RackHost<A> {
     device: Box<dyn Device>,
     _cable: lab::Cable,
-    pub(super) interface: Interface<LiveTcp>,
-    pub(super) app: A,
+    pub(crate) interface: Interface<LiveTcp>,
+    pub(crate) app: A,
     out: Cable,
     back: Cable,
     /// It may have something to send.
     touched: bool,
     /// Frames that its interface refused.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
     capture: Option<pcapng::Interface>,
 }
 
 /// The hosts.
-pub(super) struct Rack<A> {
-    pub(super) hosts: Vec<RackHost<A>>,
+pub(crate) struct Rack<A> {
+    pub(crate) hosts: Vec<RackHost<A>>,
     waiter: Waiter,
     capture: Option<Capture>,
 }
@@ -79,7 +79,7 @@ impl Capture {
 impl<A: Application<LiveTcp>> Rack<A> {
     /// For `n` hosts; what passes them goes to `capture`, of each frame the first `snap_length` bytes.
     #[allow(clippy::disallowed_methods, reason = "a capture says what time it was")]
-    pub(super) fn new(
+    pub(crate) fn new(
         n: usize,
         capture: Option<CaptureFile>,
         snap_length: Option<ByteCount>,
@@ -108,7 +108,7 @@ impl<A: Application<LiveTcp>> Rack<A> {
     }
 
     /// Add a host that runs `app`.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         plugged: Plugged,
         wire: Wire,
@@ -151,7 +151,7 @@ impl<A: Application<LiveTcp>> Rack<A> {
     }
 
     /// Run them until `stop` is set, or one's application is done.
-    pub(super) fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+    pub(crate) fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let Self {
             hosts,
             waiter,
@@ -198,13 +198,13 @@ impl<A: Application<LiveTcp>> Rack<A> {
     }
 
     /// For how long the most belated of them stood still, though it had something to send.
-    pub(super) fn still(&self) -> Duration {
+    pub(crate) fn still(&self) -> Duration {
         let still = self.hosts.iter().map(|host| host.out.still());
         still.max().unwrap_or(Duration::ZERO)
     }
 
     /// Complete the capture.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         match self.capture.take() {
             Some(capture) => capture.writer.finish(),
             None => Ok(()),

@@ -10,7 +10,8 @@ use super::{
     networks, remove, within,
 };
 use crate::LiveError;
-use crate::netlink::Netlink;
+use crate::meter::Interface;
+use crate::netlink::{Netlink, offload};
 use crate::netns::{self, Namespace};
 use narrows::device::marking::EcnStep;
 use narrows::interface::Cidr;
@@ -20,6 +21,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the names of labs begin with that were given none.
 pub const OWNED_PREFIX: &str = "narrows-incast-";
@@ -92,6 +94,18 @@ impl Owned {
         Ok(Self { lab, _claim: claim })
     }
 
+    /// Make a lab for one run, with a name that nobody else has. What runs have left that are gone is
+    /// removed.
+    ///
+    /// # Errors
+    /// See [`LiveError`].
+    pub fn for_run() -> Result<Self, LiveError> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        sweep()?;
+        let nth = MADE.fetch_add(1, Ordering::Relaxed);
+        Self::new(&format!("{OWNED_PREFIX}{}-{nth}", std::process::id()), None)
+    }
+
     /// The lab.
     pub fn lab(&self) -> &Lab {
         &self.lab
@@ -120,6 +134,23 @@ impl Owned {
             index,
             marking: marking.map_err(LiveError::marking)?,
         })
+    }
+
+    /// The counters of `port`, as the switch has them.
+    pub(crate) fn interface(&self, port: Port) -> io::Result<Interface> {
+        Interface::within(&self.lab.switch, &port.interface())
+    }
+
+    /// Cut super-frames into segments before they leave `port` of the switch.
+    pub(crate) fn cut(&self, port: Port) -> Result<(), LiveError> {
+        let doing = || format!("cut super-frames at the port {}", port.interface());
+        let cut = || {
+            let index = Netlink::open()?.link(&port.interface())?.index;
+            let switch = |name: &&str| offload::switch(index, name, false);
+            offload::TSO.iter().try_for_each(switch)
+        };
+        let cut = self.lab.switch.run(cut).and_then(|cut| cut);
+        cut.map_err(|e| LiveError::io(doing(), e))
     }
 
     /// Let the kernel's host treat TCP to our hosts otherwise.

@@ -1,23 +1,24 @@
 //! The twin of `burst` on this machine's kernel.
 
 use crate::grid::Grid;
+use crate::judge::{Finding, median};
 use crate::scene::Scene;
 use crate::stage::Stage;
-use crate::twin::{Seen, Twin};
+use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::polling::Readings;
-use narrows_lab::burst::{BurstRun, BurstSpec, run};
+use narrows_lab::burst::{BurstRun, BurstSpec, run, run_ours};
 use narrows_lab::meter::Track;
 use narrows_report::points::number;
 use std::time::Duration;
 
 /// The twin.
 pub(super) const TWIN: Twin = Twin {
-    about: "Six hosts of the kernel's in network namespaces, each behind a tbf port of 200 Mb/s with \
-            13 KiB, ask three others for 6 kB at once; the counters of what comes in are polled. All \
-            rates, sizes and buffers are a fifth of the story's, so that times are the same. veth \
-            has no wire: what two segments of a super-frame take, and how long a look waits for a \
-            processor, is this machine's.",
+    about: "Six hosts of the kernel's in network namespaces, or of ours at TAPs, each behind a tbf port of \
+            200 Mb/s with 13 KiB, ask three others for 6 kB at once; the kernel's counters of what comes to \
+            each are polled. All rates, sizes and buffers are a fifth of the story's, so that times are the \
+            same. veth has no wire: what two segments of a super-frame take, and how long a look waits for a \
+            processor, is this machine's; a TAP counts a frame when ours reads it.",
     run: twin,
 };
 
@@ -58,60 +59,190 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
         seed: 1,
     };
     let periods = PERIODS_MS.map(Duration::from_millis);
-    let live = run(&spec, &periods, stage.cancel).map_err(|e| e.to_string())?;
-    let mut grid = Grid::new(["", "simulated", "live", "looks late, p99"], 1);
-    let mean = |track: &Track| {
-        let all = readings(track).filter_map(|r| Some(r.whole()?.mean));
-        crate::judge::median(&all.collect::<Vec<_>>())
+    let tcp = stage.tcp(&SIMULATED, &[])?;
+    let live = [
+        run(&spec, &periods, stage.cancel),
+        run_ours(&spec, tcp, &periods, stage.cancel),
+    ];
+    let [kernels, ours] = live.map(|run| run.map_err(|e| e.to_string()));
+    let live = [kernels?, ours?];
+    let head = [
+        "",
+        "simulated",
+        "live, kernel",
+        "live, ours",
+        "looks late, p99",
+        "with ours",
+    ];
+    let mut grid = Grid::new(head, 1);
+    let matching = |end: &str| {
+        let all = simulated.matching(&[], "port.", end);
+        Ok::<_, String>(median(&all.map_err(|e| e.to_string())?))
     };
-    let ours = simulated
-        .matching(&[], "port.", ".mean.500ms_bps")
-        .map_err(|e| e.to_string())?;
-    grid.rows.push(vec![
-        "mean of a port".to_owned(),
-        rate(crate::judge::median(&ours)),
-        rate(live.tracks.first().and_then(mean)),
-    ]);
-    for (track, ms) in live.tracks.iter().zip(PERIODS_MS) {
+    let mut row = |what: String, told: String, of: &dyn Fn(&BurstRun) -> String| {
+        let mut row = vec![what, told];
+        row.extend(live.iter().map(of));
+        grid.rows.push(row);
+    };
+    let told = shown(matching(".mean.500ms_bps")?, "bit/s");
+    row("mean of a port".to_owned(), told, &|run| {
+        shown(mean(run), "bit/s")
+    });
+    for (nth, ms) in PERIODS_MS.into_iter().enumerate() {
         let end = format!(".second.max_over_mean.{ms}ms");
-        let ours = simulated
-            .matching(&[], "port.", &end)
-            .map_err(|e| e.to_string())?;
-        let all = readings(track).filter_map(|r| r.median_ratio());
-        let all: Vec<f64> = all.collect();
-        let plain = |x: Option<f64>| x.map_or("-".to_owned(), |x| number(x, ""));
-        grid.rows.push(vec![
-            format!("max/mean at {ms} ms"),
-            plain(crate::judge::median(&ours)),
-            plain(crate::judge::median(&all)),
-            track
-                .lateness(990)
-                .map_or("-".to_owned(), |late| number(late.as_nanos() as f64, "ns")),
-        ]);
+        let told = shown(matching(&end)?, "");
+        row(format!("max/mean at {ms} ms"), told, &|run| {
+            shown(ratio(run, nth), "")
+        });
     }
-    let drops = simulated
-        .value(&[], "drops_per_s")
-        .map_err(|e| e.to_string())?;
-    grid.rows.push(vec![
-        "drops a second of a port".to_owned(),
-        number(drops / f64::from(HOSTS), ""),
-        number(drops_per_s(&live, &spec), ""),
-    ]);
-    Ok(Seen {
-        grid,
-        found: Vec::new(),
-    })
+    let drops = simulated.value(&[], "drops_per_s");
+    let drops = drops.map_err(|e| e.to_string())? / f64::from(HOSTS);
+    let told = number(drops, "");
+    row("drops a second of a port".to_owned(), told, &|run| {
+        number(drops_per_s(run, &spec), "")
+    });
+    // Beside the ratios, whose looks they are.
+    for (nth, cells) in grid
+        .rows
+        .iter_mut()
+        .skip(1)
+        .take(PERIODS_MS.len())
+        .enumerate()
+    {
+        let late = live.iter().map(|run| {
+            let late = run.tracks.get(nth).and_then(|track| track.lateness(990));
+            shown(late.map(|late| late.as_nanos() as f64), "ns")
+        });
+        cells.extend(late);
+    }
+    let shows = ["kernel", "ours"]
+        .into_iter()
+        .zip(&live)
+        .map(|(whose, run)| Shows {
+            whose,
+            long: ratio(run, 0),
+            short: ratio(
+                run,
+                PERIODS_MS
+                    .iter()
+                    .position(|ms| *ms == SHORT_MS)
+                    .unwrap_or(0),
+            ),
+            share: mean(run).map(|mean| mean / LINE),
+            drops_per_s: drops_per_s(run, &spec),
+        });
+    let found = found(&shows.collect::<Vec<_>>());
+    Ok(Seen { grid, found })
+}
+
+/// What each port carries.
+const LINE: f64 = 200e6;
+/// The period that is judged beside the longest: shorter ones have in them how late looks are.
+const SHORT_MS: u64 = 8;
+
+/// What hosts showed that is judged.
+struct Shows {
+    whose: &'static str,
+    /// The greatest reading over the mean, at the longest period.
+    long: Option<f64>,
+    /// At [`SHORT_MS`].
+    short: Option<f64>,
+    /// The mean over the line.
+    share: Option<f64>,
+    drops_per_s: f64,
+}
+
+fn found(all: &[Shows]) -> Vec<Found> {
+    let or = |x: Option<f64>| x.unwrap_or(f64::NAN);
+    let rises = all.iter().map(|shows| {
+        Finding::at_least(
+            &format!(
+                "hosts {}: max/mean at {SHORT_MS} ms over that at {} ms",
+                shows.whose, PERIODS_MS[0]
+            ),
+            or(shows.short) / or(shows.long),
+            2.0,
+            "",
+        )
+    });
+    let drops = all.iter().map(|shows| {
+        let share = or(shows.share) * 100.0;
+        Finding::is(
+            format!(
+                "hosts {}: a port that is {share:.0} % busy drops {} packets a second (wanted some, at less \
+                 than 40 %)",
+                shows.whose,
+                number(shows.drops_per_s, "")
+            ),
+            share < 40.0 && shows.drops_per_s > 0.0,
+        )
+    });
+    vec![
+        Found {
+            claim: "M17",
+            finding: Finding::all(rises),
+            because: "a look that waits for a processor is of a longer time than it should be, and so is \
+                      nearer to the mean; hosts that wait send nothing for as long",
+        },
+        Found {
+            claim: "M10",
+            finding: Finding::all(drops),
+            because: "replies whose hosts wait for a processor do not come at once",
+        },
+    ]
+}
+
+/// What comes to a port, in the median of the ports.
+fn mean(run: &BurstRun) -> Option<f64> {
+    let track = run.tracks.first()?;
+    let all = readings(run, track).filter_map(|r| Some(r.whole()?.mean));
+    median(&all.collect::<Vec<_>>())
+}
+
+/// The greatest reading over the mean of a second, in the medians of seconds and of ports.
+fn ratio(run: &BurstRun, nth: usize) -> Option<f64> {
+    let all = readings(run, run.tracks.get(nth)?).filter_map(|r| r.median_ratio());
+    median(&all.collect::<Vec<_>>())
 }
 
 fn drops_per_s(live: &BurstRun, spec: &BurstSpec) -> f64 {
     live.drops as f64 / f64::from(HOSTS) / spec.span.as_secs_f64()
 }
 
-fn rate(rate: Option<f64>) -> String {
-    rate.map_or("-".to_owned(), |rate| number(rate, "bit/s"))
+fn shown(value: Option<f64>, unit: &str) -> String {
+    value.map_or("-".to_owned(), |value| number(value, unit))
 }
 
-/// What comes in to each host.
-fn readings(track: &Track) -> impl Iterator<Item = Readings> + '_ {
-    (0..usize::from(HOSTS)).map(|host| track.readings(host, |counts| counts.rx_bytes))
+/// What comes to each host.
+fn readings<'a>(run: &BurstRun, track: &'a Track) -> impl Iterator<Item = Readings> + 'a {
+    let arrived = run.arrived;
+    (0..usize::from(HOSTS)).map(move |host| track.readings(host, arrived))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::Judged;
+
+    #[test]
+    fn a_port_that_reads_alike_at_all_periods_or_drops_nothing_differs() {
+        let of = |long, short, drops_per_s| {
+            let shows = Shows {
+                whose: "kernel",
+                long,
+                short,
+                share: Some(0.19),
+                drops_per_s,
+            };
+            let found = found(&[shows]);
+            found
+                .into_iter()
+                .map(|f| f.finding.judged)
+                .collect::<Vec<_>>()
+        };
+        use Judged::{Differs, Holds};
+        assert_eq!(of(Some(1.1), Some(3.5), 20.0), [Holds, Holds]);
+        assert_eq!(of(Some(1.1), Some(2.0), 20.0), [Differs, Holds]);
+        assert_eq!(of(Some(1.1), None, 0.0), [Differs, Differs]);
+    }
 }

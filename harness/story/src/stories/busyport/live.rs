@@ -1,21 +1,24 @@
 //! The twin of `busyport` on this machine's kernel.
 
 use crate::grid::Grid;
-use crate::judge::Finding;
+use crate::judge::{Finding, Judged};
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
-use narrows_lab::stall::{StallRun, StallSpec, Writers, run};
+use narrows_lab::stall::{StallRun, StallSpec, Writers, run, run_ours};
 use narrows_report::points::number;
 use std::time::Duration;
 
 /// The twin.
 pub(super) const TWIN: Twin = Twin {
-    about: "A node on a host of the kernel's answers three others in namespaces, 10 kB each 2 ms, one \
-            request at a time, from queues that are busy from 128 KiB on before sockets of 64 KiB. For \
-            half a second the switch's port to the first one carries 5 Mb/s (tbf). Live one node \
-            serves; simulated each of four serves the others at the same rate.",
+    about: "A node on a host of the kernel's, or of ours at a TAP, answers three others of the kernel's in \
+            namespaces, 10 kB each 2 ms, one request at a time, from queues that are busy from 128 KiB on \
+            before sockets of 64 KiB. For half a second the switch's port to the first one carries 5 Mb/s \
+            (tbf). Live one node serves; simulated each of four serves the others at the same rate, and what \
+            three send to the slow port it drops. A socket of the kernel's takes twice what it is told to, so \
+            ours is told twice as much; it has room again with each acknowledgement, so that its suspensions \
+            are more and no longer than a reply takes on the slow way.",
     run: twin,
 };
 
@@ -57,22 +60,56 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
             number(value("memory.peak")? - 16e6, "bytes"),
         ]);
     }
-    let mut runs = Vec::new();
-    for (name, writers) in [("suspend", Writers::Suspend), ("async", Writers::Async)] {
-        let seen: StallRun = run(&spec(writers), stage.cancel).map_err(|e| e.to_string())?;
-        let longest = seen.suspended.iter().max().copied().unwrap_or_default();
-        grid.rows.push(vec![
-            format!("live, {name}"),
-            time(longest),
-            seen.suspended.len().to_string(),
-            time(seen.longest_gap),
-            time(seen.suspended_in_it),
-            number(seen.most_queued as f64, "bytes"),
-        ]);
-        runs.push(seen);
+    let tcp = stage.tcp(&SIMULATED, &[])?;
+    let mut verdicts = Vec::new();
+    for whose in ["kernel", "ours"] {
+        let mut runs = Vec::new();
+        for (name, writers) in [("suspend", Writers::Suspend), ("async", Writers::Async)] {
+            let spec = spec(writers);
+            let seen = match whose {
+                "ours" => run_ours(&spec, tcp.clone(), stage.cancel),
+                _ => run(&spec, stage.cancel),
+            };
+            let seen = seen.map_err(|e| e.to_string())?;
+            let longest = seen.suspended.iter().max().copied().unwrap_or_default();
+            grid.rows.push(vec![
+                format!("live, {whose}, {name}"),
+                time(longest),
+                seen.suspended.len().to_string(),
+                time(seen.longest_gap),
+                time(seen.suspended_in_it),
+                number(seen.most_queued as f64, "bytes"),
+            ]);
+            runs.push(seen);
+        }
+        verdicts.push((whose, found(&runs[0], &runs[1])));
     }
-    let found = found(&runs[0], &runs[1]);
+    let found = of_both(verdicts);
     Ok(Seen { grid, found })
+}
+
+/// The claims of nodes, each with what each node showed.
+fn of_both(nodes: Vec<(&str, Vec<Found>)>) -> Vec<Found> {
+    let mut all: Vec<Found> = Vec::new();
+    for (whose, found) in nodes {
+        for found in found {
+            let measured = format!("node {whose}: {}", found.finding.measured);
+            let finding = Finding {
+                measured,
+                ..found.finding
+            };
+            match all.iter_mut().find(|other| other.claim == found.claim) {
+                Some(other) => {
+                    if finding.judged == Judged::Differs && other.finding.judged == Judged::Holds {
+                        other.because = found.because;
+                    }
+                    other.finding = Finding::all([other.finding.clone(), finding]);
+                }
+                None => all.push(Found { finding, ..found }),
+            }
+        }
+    }
+    all
 }
 
 /// What runs with suspended writers and without show.
@@ -160,7 +197,6 @@ fn spec(writers: Writers) -> StallSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::Judged;
 
     #[test]
     fn without_a_suspension_nothing_is_seen_of_it() {
