@@ -127,20 +127,11 @@ pub struct Catalog {
     pub presets: Vec<Entry>,
 }
 
-/// What narrows brings along: that of experiments, and the probe that explains.
-pub(super) fn registry() -> Registry {
-    let mut registry = Registry::default();
-    registry
-        .probes
-        .register(narrows_explain::simulated::ledger_probe());
-    registry
-}
-
 impl Default for Catalog {
     /// What narrows brings along.
     fn default() -> Self {
         Self {
-            registry: registry(),
+            registry: narrows_explain::simulated::registry(),
             scenarios: vec![
                 Entry::new(
                     "incast",

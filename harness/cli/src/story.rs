@@ -30,10 +30,13 @@ pub(super) struct StoryArgs {
     /// the kernel's, and of ours. Takes root. Fails where a claim differs.
     #[arg(long, requires = "name", conflicts_with_all = ["docs", "svg", "out"])]
     live: bool,
-    /// Write the figure.
+    /// Write a figure: the first, which tells the story, or that of --figure.
     #[arg(long, value_name = "FILE", requires = "name")]
     svg: Option<PathBuf>,
-    /// Put figure, tables and verdicts into this folder.
+    /// Which figure --svg writes, by its name in a folder of --out (figure-NAME.svg).
+    #[arg(long, value_name = "NAME", requires = "svg")]
+    figure: Option<String>,
+    /// Put figures, tables and verdicts into this folder.
     #[arg(short, long, value_name = "DIR", requires = "name")]
     out: Option<PathBuf>,
     /// Write STORIES.md and its figures in this folder: the section of the story, or without a name
@@ -72,10 +75,7 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
     let said = text::report(&report, colour, console.columns);
     print(console.stdout, &said)?;
     if let Some(path) = &args.svg {
-        let svg = match &report.figure {
-            Some(Ok(chart)) => chart.svg(Theme::Paper),
-            _ => return Err(Stop::Failed(format!("'{name}' has no figure"))),
-        };
+        let svg = drawn(&report, args.figure.as_deref().unwrap_or_default())?;
         OutputFile::create("figure", path)?.finish_with(svg.as_bytes())?;
     }
     if let Some(dir) = &args.out {
@@ -89,7 +89,7 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
             Err(e) => return Err(Stop::Failed(format!("cannot read {}: {e}", path.display()))),
         };
         let page = docs::replaced(&before, story.name, &docs::section(&report));
-        write_figure(dir, &report)?;
+        write_figures(dir, &report)?;
         OutputFile::create("page", &path)?.finish_with(page.as_bytes())?;
     }
     Ok(code(&report))
@@ -121,6 +121,27 @@ fn named(name: &str) -> Result<&'static Story, Stop> {
         all.join(", ")
     );
     Err(Stop::Failed(why))
+}
+
+/// The figure of a story with a name, as SVG; the first has an empty one.
+fn drawn(report: &Report<'_>, name: &str) -> Result<String, Stop> {
+    let story = report.story.name;
+    let figures = &report.figures;
+    match figures.iter().find(|(known, _)| *known == name) {
+        Some((_, Ok(chart))) => Ok(chart.svg(Theme::Paper)),
+        Some((_, Err(why))) => Err(Stop::Failed(format!("'{story}' has no such figure: {why}"))),
+        None => {
+            let names: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = names.into_iter().filter(|n| !n.is_empty()).collect();
+            let there = match names.is_empty() {
+                true => "--svg without --figure writes the one that there is".to_owned(),
+                false => format!("beside the first there are {}", names.join(", ")),
+            };
+            Err(Stop::Wrong(format!(
+                "error: '{story}' has no figure '{name}': {there}\n"
+            )))
+        }
+    }
 }
 
 fn code(report: &Report<'_>) -> u8 {
@@ -211,7 +232,7 @@ impl Teller<'_> {
                         return Ok(EXIT_INTERRUPTED);
                     };
                     worst = worst.max(code(&report));
-                    write_figure(dir, &report)?;
+                    write_figures(dir, &report)?;
                     console.say(&format!("{name}: {}\n", report.tally()))?;
                     docs::section(&report)
                 }
@@ -229,25 +250,28 @@ fn folder(what: &'static str, path: &Path) -> Result<(), Stop> {
     fs::create_dir_all(path).map_err(|e| Stop::Output(OutputError::new(what, path, e)))
 }
 
-fn write_figure(dir: &Path, report: &Report<'_>) -> Result<(), Stop> {
-    let Some((name, svg)) = docs::figure(report) else {
-        return Ok(());
-    };
+fn write_figures(dir: &Path, report: &Report<'_>) -> Result<(), Stop> {
     let dir = dir.join(docs::FOLDER);
-    folder("figure", &dir)?;
-    OutputFile::create("figure", &dir.join(name))?.finish_with(svg.as_bytes())?;
+    for (name, svg) in docs::figures(report) {
+        folder("figure", &dir)?;
+        OutputFile::create("figure", &dir.join(name))?.finish_with(svg.as_bytes())?;
+    }
     Ok(())
 }
 
-/// Figure, tables and verdicts as files.
+/// Figures, tables and verdicts as files.
 fn write_folder(dir: &Path, report: &Report<'_>) -> Result<(), Stop> {
     folder("story", dir)?;
     let write = |what, name: &str, text: &str| -> Result<(), Stop> {
         let file = OutputFile::create(what, &dir.join(name))?;
         Ok(file.finish_with(text.as_bytes())?)
     };
-    if let Some((_, svg)) = docs::figure(report) {
-        write("figure", "figure.svg", &svg)?;
+    for (name, chart) in &report.figures {
+        if let Ok(chart) = chart {
+            let dash = if name.is_empty() { "" } else { "-" };
+            let file = format!("figure{dash}{name}.svg");
+            write("figure", &file, &chart.svg(Theme::Paper))?;
+        }
     }
     let tables = report
         .tables

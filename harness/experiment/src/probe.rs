@@ -17,6 +17,7 @@ mod site;
 mod standard;
 mod tier;
 mod time_sequence;
+mod window;
 
 pub use flow::FlowProbe;
 pub use instrument::{Instrument, Listener, PacketListener, View};
@@ -29,3 +30,4 @@ pub use rtt::RttProbe;
 pub use site::Site;
 pub use tier::TierProbe;
 pub use time_sequence::TimeSequenceProbe;
+pub use window::WindowProbe;

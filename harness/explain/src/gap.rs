@@ -64,7 +64,8 @@ causes! {
     WindowClosed = "window-closed", "receiver's window closed, application read nothing";
     /// The window had opened, and the sender learnt of it by a probe only.
     WindowUpdateLate = "window-update-late", "window update late";
-    /// The sender's own host dropped a packet.
+    /// The sender's own host dropped a packet; or refused one, and a window that came down for that was
+    /// full (which only the sender knows).
     LocalDrop = "local-drop", "sender's local drop";
     /// The application had written nothing.
     AppWroteNothing = "app-wrote-nothing", "application wrote nothing";

@@ -35,6 +35,13 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// What experiments can name: what narrows brings along, and the probe of the ledger.
+pub fn registry() -> Registry {
+    let mut registry = Registry::default();
+    registry.probes.register(ledger_probe());
+    registry
+}
+
 /// A run: what was true and what was found.
 #[derive(Clone, Debug)]
 pub struct Observed {

@@ -11,7 +11,7 @@ pub use way::Passing;
 use foldhash::fast::RandomState;
 use narrows::endpoint::Tracer;
 use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
-use narrows::{Duration, Instant};
+use narrows::{ByteCount, Duration, Instant};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,6 +80,8 @@ struct End {
     delayed: Option<usize>,
     /// The window was another one after an idle time, and no acknowledgement has come since.
     restarted: bool,
+    /// The window came down for a segment that the host refused, and is not back where it was.
+    lowered: bool,
     /// What its packets and their network tell.
     way: way::Way,
 }
@@ -126,14 +128,7 @@ impl Truth {
     pub fn tracer(truth: &Arc<Mutex<Self>>) -> Tracer {
         let truth = Arc::clone(truth);
         Box::new(move |_, _, tuple| {
-            let sink = Sink {
-                truth: Arc::clone(&truth),
-                ends: [tuple.local, tuple.remote],
-                held: None,
-                rtt: None,
-                heard: Instant::ZERO,
-                restarted: false,
-            };
+            let sink = Sink::new(&truth, [tuple.local, tuple.remote]);
             Some(Box::new(sink) as Box<dyn TraceSink>)
         })
     }
@@ -158,7 +153,11 @@ impl Truth {
         }
         let rtts = [ends, [ends[1], ends[0]]].map(|e| self.ends.get(&e).and_then(|end| end.rtt));
         let rtt = rtts.into_iter().flatten().min().unwrap_or_default();
-        let share = u64::from(self.threshold.share_percent);
+        // Who has sent its window is silent for a round trip; not so long if the window were what it was.
+        let share = match cause {
+            Cause::LocalDrop => 0,
+            _ => u64::from(self.threshold.share_percent),
+        };
         (gap.length() > rtt.mul_ratio(share, 100)).then(|| {
             self.gaps.push(gap);
             self.gaps.len() - 1
@@ -282,15 +281,52 @@ struct Sink {
     /// When something was acknowledged last.
     heard: Instant,
     restarted: bool,
+    cwnd: ByteCount,
+    /// When its host refused a segment last.
+    refused: Option<Instant>,
+    /// From where the window came down for that, until it is there again or comes down for something
+    /// else.
+    lowered: Option<ByteCount>,
 }
 
 impl Sink {
+    fn new(truth: &Arc<Mutex<Truth>>, ends: [SocketAddr; 2]) -> Self {
+        Self {
+            truth: Arc::clone(truth),
+            ends,
+            held: None,
+            rtt: None,
+            heard: Instant::ZERO,
+            restarted: false,
+            cwnd: ByteCount::ZERO,
+            refused: None,
+            lowered: None,
+        }
+    }
+
     fn tell(&self, tell: impl FnOnce(&mut Truth)) {
         tell(&mut self.truth.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn end(&self, change: impl FnOnce(&mut End)) {
         self.tell(|truth| change(truth.ends.entry(self.ends).or_default()));
+    }
+
+    /// The window is this now.
+    fn window(&mut self, now: Instant, cwnd: ByteCount) {
+        let before = std::mem::replace(&mut self.cwnd, cwnd);
+        if cwnd < before && self.refused == Some(now) {
+            self.lower(Some(self.lowered.map_or(before, |from| from.max(before))));
+        } else if self.lowered.is_some_and(|from| cwnd >= from) {
+            self.lower(None);
+        }
+    }
+
+    fn lower(&mut self, from: Option<ByteCount>) {
+        if from.is_some() != self.lowered.is_some() {
+            self.end(|end| end.lowered = from.is_some());
+        }
+        self.lowered = from;
     }
 }
 
@@ -302,8 +338,9 @@ impl TraceSink for Sink {
     fn event(&mut self, now: Instant, event: &TraceEvent) {
         let (ends, heard) = (self.ends, self.heard);
         match event {
-            TraceEvent::Window { srtt, .. } => {
+            TraceEvent::Window { srtt, cwnd, .. } => {
                 self.heard = now;
+                self.window(now, *cwnd);
                 if std::mem::take(&mut self.restarted) {
                     self.end(|end| end.restarted = false);
                 }
@@ -312,7 +349,10 @@ impl TraceSink for Sink {
                     self.end(|end| end.rtt = *srtt);
                 }
             }
+            TraceEvent::LocalDrop { .. } => self.refused = Some(now),
+            TraceEvent::Congestion(_) => self.lower(None),
             TraceEvent::Timeout { cause, rto, .. } => {
+                self.lower(None);
                 self.tell(|truth| truth.timeout(now, ends, *cause, *rto, heard));
             }
             TraceEvent::TailLossProbe => self.tell(|truth| truth.probe(now, ends, heard)),
@@ -456,6 +496,46 @@ mod tests {
             at(220),
         );
         assert_eq!(found(&truth)[1], (Cause::TimeoutTail, 30_230, 70_230));
+    }
+
+    /// A round trip is no gap but where the window came down for a refusal, until it is back or comes
+    /// down for something else.
+    #[test]
+    fn who_waits_with_a_window_that_a_refusal_made_smaller_waits_for_that() {
+        let window = |kilobytes: u64| TraceEvent::Window {
+            cwnd: ByteCount::new(kilobytes * 1_000),
+            ssthresh: ByteCount::MAX,
+            in_flight: ByteCount::ZERO,
+            snd_wnd: ByteCount::MAX,
+            srtt: Some(Duration::from_micros(100)),
+            rto: Duration::from_millis(200),
+        };
+        let refused = || TraceEvent::LocalDrop {
+            bytes: ByteCount::new(1_000),
+        };
+        let marked = || TraceEvent::Congestion(narrows::congestion::CongestionEvent::EcnEcho);
+        let waits = [(Cause::LocalDrop, 110, 210)];
+        for (then, gaps) in [
+            (vec![refused(), window(1)], &waits[..]),
+            (vec![refused(), window(1), window(9)], &waits),
+            (vec![refused(), window(1), window(10)], &[]),
+            (vec![refused(), window(1), marked()], &[]),
+            (vec![refused(), window(10)], &[]),
+            (vec![window(1)], &[]),
+        ] {
+            let mut truth = truth();
+            truth.threshold.share_percent = 200;
+            let truth = Arc::new(Mutex::new(truth));
+            let mut sink = Sink::new(&truth, ENDS);
+            sink.event(at(110), &window(10));
+            for event in &then {
+                sink.event(at(111), event);
+            }
+            let mut truth = truth.lock().unwrap();
+            truth.arrived(at(210), ENDS, &segment(0, 0, 300));
+            assert_eq!(found(&truth), gaps, "{then:?}");
+            assert!(truth.gaps().iter().all(|gap| !gap.counts));
+        }
     }
 
     #[test]

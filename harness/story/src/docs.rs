@@ -4,7 +4,7 @@ use crate::grid::Grid;
 use crate::report::{Report, Verdict};
 use crate::stories;
 use crate::story::Live;
-use narrows_report::chart::Theme;
+use narrows_report::chart::{Chart, Theme};
 use std::fmt::Write;
 
 /// The page, in the folder of the documentation.
@@ -83,13 +83,8 @@ pub fn section(report: &Report<'_>) -> String {
             let _ = writeln!(out, "*No sentence: {why}.*\n");
         }
     }
-    if let Some(Ok(chart)) = &report.figure {
-        let _ = writeln!(
-            out,
-            "![{}]({FOLDER}/{}.svg)\n",
-            chart.title,
-            file_name(story.name)
-        );
+    for (name, chart) in drawn(report) {
+        let _ = writeln!(out, "![{}]({FOLDER}/{name})\n", chart.title);
     }
     for (title, grid) in &report.tables {
         let _ = writeln!(out, "{title}:\n");
@@ -143,11 +138,20 @@ pub fn open_section(name: &str, about: &str) -> String {
     out
 }
 
-/// The figure of a story as a file: its name in the folder, and the SVG.
-pub fn figure(report: &Report<'_>) -> Option<(String, String)> {
-    let chart = report.figure.as_ref()?.as_ref().ok()?;
-    let name = format!("{}.svg", file_name(report.story.name));
-    Some((name, chart.svg(Theme::Paper)))
+/// The figures of a story as files: the name of each in the folder, and the SVG.
+pub fn figures(report: &Report<'_>) -> Vec<(String, String)> {
+    let svg = |(name, chart): (String, &Chart)| (name, chart.svg(Theme::Paper));
+    drawn(report).map(svg).collect()
+}
+
+/// The figures that there are, each under the name of its file.
+fn drawn<'r>(report: &'r Report<'_>) -> impl Iterator<Item = (String, &'r Chart)> {
+    let story = file_name(report.story.name);
+    report.figures.iter().filter_map(move |(name, chart)| {
+        let chart = chart.as_ref().ok()?;
+        let dash = if name.is_empty() { "" } else { "-" };
+        Some((format!("{story}{dash}{name}.svg"), chart))
+    })
 }
 
 fn heading(name: &str, about: &str) -> String {

@@ -1,7 +1,7 @@
 //! The stories that narrows exists for: what five texts claim, as experiments that run.
 //!
 //! A [`Story`] is data: the scenes it runs (experiments that ship, with some keys set), the tables
-//! of its variants, its [`Row`]s (a claim of [`claims`] with a function that judges it), a figure,
+//! of its variants, its [`Row`]s (a claim of [`claims`] with a function that judges it), its figures,
 //! and what to do next. [`stage`] runs the scenes, [`played`] is what they gave, [`report`] judges
 //! the rows, [`text`] and [`docs`] write what came out.
 //!
@@ -40,7 +40,7 @@
 //!         Ok(format!("With DCTCP {dctcp:.0} packets are dropped."))
 //!     },
 //!     rows: &[Row::new("D3", marks_keep_the_queue).because("why, if it does not hold")],
-//!     figure: None,
+//!     figures: &[],
 //!     next: &[Next::new("narrows run two-senders", "the experiment")],
 //!     live: Live::Cannot("nothing of it is live"),
 //! };
@@ -59,7 +59,7 @@
 //!
 //! 4. Register it: `mod` and a line in [`stories::ALL`].
 //! 5. `narrows story NAME` shows it; `narrows story NAME --docs docs` writes its section of
-//!    `docs/STORIES.md` and its figure. Look at the figure.
+//!    `docs/STORIES.md` and its figures. Look at them.
 //!
 //! A row that misses its tolerance is a finding: say why with [`Row::because`](story::Row::because).
 //! It then *differs*; without a reason the command fails. One that only more runs decide than fit into

@@ -22,8 +22,8 @@ pub struct Report<'s> {
     pub tables: Vec<(&'static str, Answer<Grid>)>,
     /// Each claim of the story, and those of other stories that it judges, in their order.
     pub rows: Vec<ClaimReport>,
-    /// The figure.
-    pub figure: Option<Answer<Chart>>,
+    /// Names and figures, the one that tells it first.
+    pub figures: Vec<(&'static str, Answer<Chart>)>,
 }
 
 /// A claim with what became of it.
@@ -108,14 +108,14 @@ impl<'s> Report<'s> {
                 None => None,
             }
         });
-        let tables = story.tables.iter();
+        let (tables, figures) = (story.tables.iter(), story.figures.iter());
         Self {
             story,
             extent: played.extent(),
             phenomenon: (story.phenomenon)(played),
             tables: tables.map(|t| (t.title, t.grid(played))).collect(),
             rows: told.collect(),
-            figure: story.figure.map(|draw| draw(played)),
+            figures: figures.map(|f| (f.name, (f.draw)(played))).collect(),
         }
     }
 
@@ -127,16 +127,16 @@ impl<'s> Report<'s> {
             .count()
     }
 
-    /// Whether something is a mistake: a row, the sentence, a table or the figure.
+    /// Whether something is a mistake: a row, the sentence, a table or a figure.
     pub fn has_faults(&self) -> bool {
         let lost = |untold: &NoAnswer| *untold != NoAnswer::NeedsFull;
         self.rows.iter().any(|r| r.verdict.is_fault())
             || self.phenomenon.as_ref().is_err_and(lost)
             || self.tables.iter().any(|(_, t)| t.as_ref().is_err_and(lost))
             || self
-                .figure
-                .as_ref()
-                .is_some_and(|f| f.as_ref().is_err_and(lost))
+                .figures
+                .iter()
+                .any(|(_, f)| f.as_ref().is_err_and(lost))
     }
 
     /// The verdicts in a sentence: `Of 16 claims 12 hold, 1 differs, 3 are open.`

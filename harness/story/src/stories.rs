@@ -91,7 +91,6 @@ mod tests {
     use crate::scene::Extent;
     use crate::stage::Stage;
     use narrows_experiment::plan::Plan;
-    use narrows_experiment::registry::Registry;
 
     #[test]
     fn each_story_is_listed_and_judges_claims_that_there_are_once() {
@@ -116,7 +115,7 @@ mod tests {
 
     #[test]
     fn each_scene_is_a_possible_experiment_in_short_and_in_full() {
-        let registry = Registry::default();
+        let registry = narrows_explain::simulated::registry();
         for story in ALL {
             for scene in story.scenes {
                 for extent in [Extent::Usual, Extent::Full] {

@@ -23,12 +23,33 @@ pub struct Story {
     pub phenomenon: fn(&Played) -> Answer<String>,
     /// The claims that it judges. Others of [`claims::of_story`](crate::claims::of_story) are open.
     pub rows: &'static [Row],
-    /// The one figure that tells it.
-    pub figure: Option<fn(&Played) -> Answer<Chart>>,
+    /// What it shows in figures: the first one tells it.
+    pub figures: &'static [Figure],
     /// What to run or read next.
     pub next: &'static [Next],
     /// Its twin on kernels.
     pub live: Live,
+}
+
+/// A figure of a story.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Its name among those of the story; empty for the one that tells it.
+    pub name: &'static str,
+    /// Draws it.
+    pub draw: fn(&Played) -> Answer<Chart>,
+}
+
+impl Figure {
+    /// The one that tells the story.
+    pub const fn first(draw: fn(&Played) -> Answer<Chart>) -> Self {
+        Self { name: "", draw }
+    }
+
+    /// Another one, by its name.
+    pub const fn named(name: &'static str, draw: fn(&Played) -> Answer<Chart>) -> Self {
+        Self { name, draw }
+    }
 }
 
 /// A command to run next, or a page to read.

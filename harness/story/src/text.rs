@@ -43,8 +43,11 @@ pub fn report(report: &Report<'_>, colour: Colour, columns: usize) -> String {
             }
         }
     }
-    if let Some(Err(why)) = &report.figure {
-        let _ = writeln!(out, "\nNo figure: {why}");
+    for (name, figure) in &report.figures {
+        if let Err(why) = figure {
+            let of = if name.is_empty() { "" } else { " " };
+            let _ = writeln!(out, "\nNo figure{of}{name}: {why}");
+        }
     }
     let _ = writeln!(out, "\n{}", colour.wrap(BOLD, &report.tally()));
     for row in &report.rows {

@@ -1,9 +1,12 @@
 //! Where a probe is placed.
 
 use super::instrument::Instrument;
+use crate::host::{address_of, ipv6_address_of};
 use crate::invalid::Invalid;
-use crate::net::graph::Graph;
+use crate::net::graph::{Graph, NodeId};
 use crate::net::packet::{HostId, PortId};
+use std::collections::HashMap;
+use std::net::IpAddr;
 
 /// Where a probe is placed.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,18 @@ impl Site<'_> {
     pub fn hosts(&self, key: &str, pattern: &str) -> Result<Vec<HostId>, Invalid> {
         let found = self.graph.resolve_hosts(pattern);
         found.map_err(|e| Invalid::new(key, e.to_string()))
+    }
+
+    /// The names of hosts, by each of their addresses.
+    pub(super) fn names_by_address(
+        &self,
+        hosts: impl IntoIterator<Item = HostId>,
+    ) -> HashMap<IpAddr, String> {
+        let each = hosts.into_iter().flat_map(|host| {
+            let name = self.graph.node_name(NodeId::Host(host));
+            [address_of(host), ipv6_address_of(host)].map(|address| (address, name.to_owned()))
+        });
+        each.collect()
     }
 }
 

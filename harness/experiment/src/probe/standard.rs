@@ -8,6 +8,7 @@ use super::rate::RateProbe;
 use super::rtt::RttProbe;
 use super::tier::TierProbe;
 use super::time_sequence::TimeSequenceProbe;
+use super::window::WindowProbe;
 
 impl Default for ProbeKinds {
     fn default() -> Self {
@@ -38,6 +39,10 @@ impl ProbeKinds {
             ProbeKind::new::<FlowProbe>(
                 "flow",
                 "window, threshold, flight, RTT, RTO and the variables of senders over time",
+            ),
+            ProbeKind::new::<WindowProbe>(
+                "window",
+                "what lowers congestion windows, and by how much they grow in a round trip",
             ),
             ProbeKind::new::<RttProbe>(
                 "rtt",

@@ -5,7 +5,7 @@ use super::instrument::{Instrument, Listener, View};
 use super::kind::Probe;
 use super::reading::{Reading, Series};
 use super::site::{Site, check_watched};
-use crate::host::{SimPacket, address_of, ipv6_address_of};
+use crate::host::SimPacket;
 use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
@@ -70,12 +70,8 @@ impl Probe for TimeSequenceProbe {
     }
 
     fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        let receivers = on.hosts("to", &self.to)?;
         let name = |host: HostId| on.graph.node_name(NodeId::Host(host)).to_owned();
-        let peers = receivers.into_iter().flat_map(|host| {
-            [address_of(host), ipv6_address_of(host)].map(|address| (address, name(host)))
-        });
-        let peers: Rc<HashMap<IpAddr, String>> = Rc::new(peers.collect());
+        let peers = Rc::new(on.names_by_address(on.hosts("to", &self.to)?));
         let mut all: Vec<Box<dyn Instrument>> = Vec::new();
         for host in on.hosts("on", &self.on)? {
             let flows = Seen {

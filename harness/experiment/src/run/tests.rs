@@ -504,6 +504,58 @@ on = "h1..h2"
     assert_eq!(value(&outcome, "retransmits"), seen("again"));
 }
 
+/// In slow start a window doubles in a round trip (RFC 5681 section 3.1, each segment acknowledged), and
+/// comes down for what the network tells: the NIC's refusals, or losses.
+#[test]
+fn a_window_doubles_in_a_round_trip_and_comes_down_for_what_happened_to_it() {
+    let text = r#"
+[network]
+hosts = 2
+link = { rate = "10Gb/s", delay = "1ms" }
+queue = { limit = "64MiB" }
+[host.tcp]
+congestion = "reno"
+local_drop = "reset"
+receive_window = "64MiB"
+delayed_ack = "off"
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h1"
+to = "h0"
+[[probe]]
+name = "window"
+kind = "window"
+on = "h1"
+[run]
+duration = "600ms"
+"#;
+    let seen = |text: &str| {
+        let outcome = run(text);
+        let values = outcome.readings.into_iter().flat_map(|(_, r)| r.values);
+        let values: Vec<(String, f64)> = values.map(|(n, _, v)| (n, v.value())).collect();
+        move |name: &str| values.iter().find(|v| v.0 == name).map(|v| v.1)
+    };
+    let clean = seen(&text.replace("600ms", "30ms"));
+    let growth = clean("growth").unwrap();
+    assert!((1.95..=2.05).contains(&growth), "{growth}");
+    assert_eq!((clean("falls"), clean("refusals")), (Some(0.0), Some(0.0)));
+    let refused = seen(&format!("{text}[host.nic]\nrefuse = \"0.1%\"\n"));
+    assert!(refused("falls") > Some(10.0));
+    assert_eq!(refused("falls"), refused("falls.refusal"));
+    // A window of one segment cannot come down.
+    assert!(refused("refusals") >= refused("falls.refusal"));
+    let growth = refused("growth").unwrap();
+    assert!((1.9..=2.1).contains(&growth), "{growth}");
+    let lossy = "[network.port.\"h1->s0\"]\nlink = { loss = \"0.1%\" }\n";
+    let lost = seen(&format!("{text}{lossy}"));
+    assert!(lost("falls.loss") > Some(3.0));
+    assert_eq!(
+        (lost("falls.refusal"), lost("refusals")),
+        (Some(0.0), Some(0.0))
+    );
+}
+
 /// Packets that CoDel takes back between two looks are no underflow.
 #[test]
 fn a_queue_that_drops_what_it_had_taken_is_counted() {

@@ -497,8 +497,15 @@ impl Truth {
         let start = start.max(since);
         // Who has sent its window is silent for a round trip.
         let within = |usual: Duration| length <= usual;
-        if !sent || again || shut || !held.has_more() || least.is_none_or(|least| within(least * 2))
-        {
+        if !sent || again || shut || !held.has_more() {
+            return;
+        }
+        if least.is_none_or(|least| within(least * 2)) || usual.is_none_or(within) {
+            let lowered = me.lowered && held.is_of_the_window();
+            if lowered && let Some(gap) = self.add(ends, start, at, Cause::LocalDrop) {
+                // No packet shows what the window was.
+                self.gaps[gap].counts = false;
+            }
             return;
         }
         let own = way.waited;
@@ -510,7 +517,6 @@ impl Truth {
             .chain(other.map_or(&[][..], |end| &end.way.ports));
         let paused = all.map(|port| self.pauses.within(*port, start, at)).max();
         let cause = match () {
-            () if usual.is_none_or(within) => return,
             // It came with what the peer wrote, and not sooner: what was waited for is that it writes.
             () if segment.len > 0 && put_off * 2 >= length => return,
             () if paused.unwrap_or_default() * 2 >= length => Cause::Pause,
@@ -550,6 +556,8 @@ impl Truth {
 /// Whether an end has more to send than what left, for a reason that an acknowledgement ends.
 trait HasMore {
     fn has_more(&self) -> bool;
+    /// Whether that is its congestion window.
+    fn is_of_the_window(&self) -> bool;
 }
 
 impl HasMore for Held {
@@ -558,5 +566,9 @@ impl HasMore for Held {
             Self::CongestionWindow | Self::PacketWindow | Self::ReceiveWindow | Self::Nagle => true,
             Self::Idle | Self::Sent => false,
         }
+    }
+
+    fn is_of_the_window(&self) -> bool {
+        matches!(self, Self::CongestionWindow | Self::PacketWindow)
     }
 }

@@ -11,7 +11,7 @@ mod see_saw;
 use crate::grid::{Column, Grid};
 use crate::judge::median;
 use crate::played::{Answer, Played, missing};
-use crate::story::{Live, Next, Story, Table};
+use crate::story::{Figure, Live, Next, Story, Table};
 use measures::{TEXT, drops, knee, ratio};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
@@ -123,7 +123,7 @@ pub const STORY: Story = Story {
     ],
     phenomenon,
     rows: ROWS,
-    figure: Some(figure),
+    figures: &[Figure::first(figure)],
     next: &[
         Next::new(
             "narrows run microbursts",

@@ -7,7 +7,7 @@ use crate::grid::Column;
 use crate::judge::{Finding, median};
 use crate::played::{Answer, Played, missing};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_experiment::net::packet::HostId;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::traffic::{AppSpan, Process, SpanKind};
@@ -69,7 +69,7 @@ pub const STORY: Story = Story {
         Row::new("M27", memory_rises_and_drains),
         Row::new("M33", not_blocking_cures),
     ],
-    figure: Some(figure),
+    figures: &[Figure::first(figure)],
     next: &[
         Next::new(
             "narrows run busy-port",

@@ -2,14 +2,15 @@
 
 #[cfg(target_os = "linux")]
 mod live;
+mod sawtooth;
 
 use crate::grid::Column;
 use crate::judge::Finding;
-use crate::played::{Answer, Played, Scenery, missing};
+use crate::played::{Answer, NoAnswer, Played, Scenery, missing};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_experiment::run::RunOutcome;
-use narrows_report::chart::{Axis, Chart, Draw, Series};
+use narrows_report::chart::{Axis, Band, Chart, Draw, Role, Series};
 use narrows_report::points::number;
 
 /// The story.
@@ -18,9 +19,12 @@ pub const STORY: Story = Story {
     about: "A refused send resets the window of a storage server, to a fifth of its speed.",
     scenes: &[
         Scene::new("answers", "enobufs")
+            .sharing(WINDOW)
             .usually(&[("run.duration", "1s"), ("run.warm_up", "700ms")]),
         Scene::new("course", "enobufs")
+            .sharing(WINDOW)
             .with(&[
+                ("probe.ledger.kind", "ledger"),
                 ("sweep.answer", "reset,minus-segment"),
                 ("sweep.toggle", "300ms,100s"),
                 ("run.duration", "1s"),
@@ -36,14 +40,18 @@ pub const STORY: Story = Story {
             ("run.duration", "1s"),
             ("run.warm_up", "700ms"),
         ]),
-        Scene::new("mtu", "enobufs").with(&[
-            ("answer", "reset"),
-            ("toggle", "100s"),
-            ("sweep.mtu", "1500,9000"),
-            ("run.duration", "600ms"),
-            ("run.warm_up", "300ms"),
-        ]),
+        Scene::new("mtu", "enobufs")
+            .sharing(WINDOW)
+            .with(&[
+                ("answer", "reset"),
+                ("toggle", "100s"),
+                ("sweep.mtu", "1500,9000"),
+                ("run.duration", "600ms"),
+                ("run.warm_up", "300ms"),
+            ])
+            .keeping_outcomes(),
         Scene::new("moments", "enobufs")
+            .sharing(WINDOW)
             .with(&[
                 ("sweep.answer", "reset,minus-segment"),
                 ("toggle", "100s"),
@@ -54,6 +62,18 @@ pub const STORY: Story = Story {
                 ("run.warm_up", "300ms"),
             ])
             .keeping_outcomes(),
+        Scene::new("every second", "enobufs")
+            .sharing(WINDOW)
+            .with(&[
+                ("answer", "reset"),
+                ("toggle", "100s"),
+                ("buffers", "off"),
+                ("group.h1.nic.refuse", "1%"),
+                ("group.h1.nic.refuse_for", "10us"),
+                ("group.h0.nic.rx_frames", "2"),
+                ("run.duration", "600ms"),
+                ("run.warm_up", "300ms"),
+            ]),
         Scene::new("second", "enobufs").with(&[
             ("answer", "reset"),
             ("toggle", "300ms"),
@@ -110,14 +130,14 @@ pub const STORY: Story = Story {
     phenomenon,
     rows: &[
         Row::new("E1", slow_is_less_than_half),
-        Row::new("E2", large_packets_do_not_help),
+        Row::new("E2", sawtooth::large_packets_do_not_help),
         Row::new("E3", a_lost_ring_cures),
-        Row::new("E4", the_window_goes_from_one_segment_up_and_back),
+        Row::new("E4", sawtooth::the_window_goes_from_one_segment_up_and_back),
         Row::new("E5", the_loss_sets_the_threshold),
         Row::new("E6", the_threshold_is_inherited),
-        Row::new("E7", without_a_loss_there_is_no_threshold),
-        Row::new("E8", nothing_else_resets_it),
-        Row::new("E9", moments_do_the_same),
+        Row::new("E7", sawtooth::without_a_loss_the_window_doubles),
+        Row::new("E8", sawtooth::each_reset_is_a_refusal),
+        Row::new("E9", sawtooth::moments_do_the_same),
         Row::new("E10", a_segment_less_is_faster),
         Row::new("E11", the_next_try_succeeds).because(
             "the text assumes it, and does not know why there is no buffer (E12). Where a dozen are used up it \
@@ -126,10 +146,10 @@ pub const STORY: Story = Story {
              both times are ours: with one segment less the next try is at once, and with a window that is reset \
              each frame's time where nothing is under way",
         ),
-        Row::new("E12", the_window_tells_the_mode),
-        Row::new("E13", nothing_else_is_counted),
+        Row::new("E12", sawtooth::the_window_tells_the_mode),
+        Row::new("E13", the_ledger_names_refusals),
     ],
-    figure: Some(figure),
+    figures: &[Figure::first(figure), Figure::named("cure", cure)],
     next: &[
         Next::new(
             "narrows run enobufs --sweep answer=reset,minus-segment --sweep buffers=12,24,64,256",
@@ -146,6 +166,9 @@ pub const STORY: Story = Story {
     live: Live::Cannot("it takes Linux's network namespaces"),
 };
 
+/// What lowers the sender's window, and how that grows.
+const WINDOW: &[(&str, &str)] = &[("probe.window.kind", "window"), ("probe.window.on", "h1")];
+
 const SLOW: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "100s")];
 const FAST: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "300ms")];
 const MINUS: [(&str, &str); 2] = [("answer", "minus-segment"), ("toggle", "100s")];
@@ -155,7 +178,7 @@ fn goodput(played: &Played, at: &[(&str, &str)]) -> Answer<f64> {
 }
 
 fn phenomenon(played: &Played) -> Answer<String> {
-    let megabytes = |at| Ok::<_, crate::played::NoAnswer>(goodput(played, at)? / 8e6);
+    let megabytes = |at| Ok::<_, NoAnswer>(goodput(played, at)? / 8e6);
     let refused = played.scene("answers")?.value(&SLOW, "refused.buffers")?;
     Ok(format!(
         "{:.0} MB/s instead of {:.0}, without a packet lost: {refused:.0} refused sends have reset \
@@ -169,15 +192,6 @@ fn phenomenon(played: &Played) -> Answer<String> {
 fn slow_is_less_than_half(played: &Played) -> Answer<Finding> {
     let share = goodput(played, &SLOW)? / goodput(played, &FAST)?;
     Ok(Finding::at_most("slow over fast", share, 0.5, ""))
-}
-
-fn large_packets_do_not_help(played: &Played) -> Answer<Finding> {
-    let scene = played.scene("mtu")?;
-    let refused = |mtu| scene.value(&[("mtu", mtu)], "refused.buffers");
-    Ok(Finding::all([
-        Finding::at_least("refusals with 1500 bytes", refused("1500")?, 10.0, ""),
-        Finding::at_least("with 9000", refused("9000")?, 10.0, ""),
-    ]))
 }
 
 /// When, window and threshold of the flow.
@@ -249,24 +263,6 @@ fn a_lost_ring_cures(played: &Played) -> Answer<Finding> {
 /// Segments of 1460 bytes.
 const MSS: f64 = 1_460.0;
 
-fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> Answer<Finding> {
-    let course = course(played.scene("course")?, "100s")?;
-    let slow = between(&course, 100.0, 1_000.0);
-    let least = slow.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
-    let most = slow.iter().map(|p| p.1).fold(0.0, f64::max);
-    let back = slow.windows(2).filter(|w| w[1].1 < w[0].1 / 4.0).count();
-    Ok(Finding::all([
-        Finding::at_most("least window, segments", least / MSS, 2.0, ""),
-        Finding::at_least("largest", most / MSS, 20.0, ""),
-        Finding::at_least(
-            "times that it fell to less than a quarter",
-            back as f64,
-            20.0,
-            "",
-        ),
-    ]))
-}
-
 fn the_loss_sets_the_threshold(played: &Played) -> Answer<Finding> {
     let course = course(played.scene("course")?, "300ms")?;
     let after = between(&course, 700.0, 1_000.0);
@@ -274,27 +270,21 @@ fn the_loss_sets_the_threshold(played: &Played) -> Answer<Finding> {
         .iter()
         .filter(|p| p.2.is_finite() && p.2 < 1e9)
         .count();
-    let so = finite == after.len() && finite > 0;
     let threshold = after.first().map_or(f64::INFINITY, |p| p.2 / MSS);
-    Ok(Finding::is(
-        format!("after the toggle ssthresh is {threshold:.0} segments, at all times"),
-        so,
-    ))
-}
-
-fn without_a_loss_there_is_no_threshold(played: &Played) -> Answer<Finding> {
-    let course = course(played.scene("course")?, "100s")?;
-    let none = course.iter().all(|p| p.2 > 1e9);
-    Ok(Finding::is("without a loss ssthresh is infinite", none))
-}
-
-fn nothing_else_resets_it(played: &Played) -> Answer<Finding> {
-    let scene = played.scene("answers")?;
-    let count = |metric| scene.value(&SLOW, metric);
-    let other = count("timeouts")? + count("fast_recoveries")? + count("retransmits")?;
+    let before = between(&course, 0.0, 300.0);
+    let none = before.iter().all(|p| p.2.is_infinite());
+    let resends = |at: &[(&str, &str)]| played.scene("course")?.value(at, "retransmits");
+    let (lost, not) = (resends(&FAST)?, resends(&SLOW)?);
     Ok(Finding::all([
-        Finding::at_least("refusals", count("refused.buffers")?, 20.0, ""),
-        Finding::at_most("timeouts, recoveries and resends", other, 0.0, ""),
+        Finding::is("until the toggle ssthresh is infinite", none),
+        Finding::is(
+            format!("after it {threshold:.0} segments, at all times"),
+            finite == after.len() && finite > 0,
+        ),
+        Finding::is(
+            format!("for {lost:.0} segments that are sent again; without a toggle {not:.0} are"),
+            lost > 0.0 && not == 0.0,
+        ),
     ]))
 }
 
@@ -317,16 +307,65 @@ const fn moments(
     ]
 }
 
-fn moments_do_the_same(played: &Played) -> Answer<Finding> {
-    let scene = played.scene("moments")?;
-    let slow = scene.value(&moments("reset", "1%", "10us"), "goodput")?;
-    let share = slow / goodput(played, &FAST)?;
-    Ok(Finding::at_most(
-        "with moments of 10 us without a buffer, which 1 % of sends begin, over fast",
-        share,
-        0.5,
-        "",
-    ))
+/// The causes of the ledger at a point of the scene that keeps one: name, gaps, and ms in them.
+fn ledger(played: &Played, at: &[(&str, &str)]) -> Answer<Vec<(String, f64, f64)>> {
+    let outcomes = played.scene("course")?.outcomes(at)?;
+    let run: &RunOutcome = outcomes.first().ok_or_else(|| missing("run"))?;
+    let table = run.readings.iter().find_map(|(_, r)| r.table.as_ref());
+    let table = table.ok_or_else(|| missing("ledger"))?;
+    let column = |name: &str| {
+        let found = table.columns.iter().position(|c| *c == name);
+        found.ok_or_else(|| missing(name))
+    };
+    let (cause, gaps, time) = (column("cause")?, column("gaps")?, column("time_ns")?);
+    let row = |row: &Vec<String>| {
+        let value = |at: usize| row.get(at)?.parse::<f64>().ok();
+        Some((row.get(cause)?.clone(), value(gaps)?, value(time)? / 1e6))
+    };
+    Ok(table.rows.iter().filter_map(row).collect())
+}
+
+fn the_ledger_names_refusals(played: &Played) -> Answer<Finding> {
+    let slow = ledger(played, &SLOW)?;
+    let cause = narrows_explain::Cause::LocalDrop.name();
+    let refusals = slow.iter().find(|(name, ..)| name == cause);
+    let (_, gaps, ms) = refusals.ok_or_else(|| missing("refusal in the ledger"))?;
+    let sum = |all: &[(String, f64, f64)]| all.iter().fold(0.0, |sum, (.., ms)| sum + ms);
+    let (all, cured) = (sum(&slow), sum(&ledger(played, &MINUS)?));
+    let scene = played.scene("answers")?;
+    let others = [
+        ("drops", "drops of ports"),
+        ("drops.link", "losses on links"),
+        ("drops.ring", "drops of rings"),
+        ("pauses", "pause frames"),
+        ("retransmits", "resends"),
+        ("timeouts", "timeouts"),
+        ("marks", "marks"),
+    ];
+    let mut none = true;
+    for (metric, _) in others {
+        none &= scene.value(&SLOW, metric)? == 0.0;
+    }
+    let names = others.map(|(_, name)| name).join(", ");
+    Ok(Finding::all([
+        Finding::at_least(
+            &format!(
+                "the ledger of a second has {all:.0} ms of waiting, {ms:.0} of them {gaps:.0} gaps for what its \
+                 own host refused: percent of what is waited for"
+            ),
+            ms / all * 100.0,
+            95.0,
+            "",
+        ),
+        Finding::at_least("percent of the second", ms / 10.0, 50.0, ""),
+        Finding::at_most(
+            "in ms, of waiting with the answer that needs no cure",
+            cured,
+            ms / 100.0,
+            "",
+        ),
+        Finding::is(format!("the run counts no {names}"), none),
+    ]))
 }
 
 fn a_segment_less_is_faster(played: &Played) -> Answer<Finding> {
@@ -384,85 +423,34 @@ fn the_next_try_succeeds(played: &Played) -> Answer<Finding> {
     Ok(Finding::all(findings))
 }
 
-/// The windows, in segments, from which a course fell to one segment.
-fn before_resets(course: &[(f64, f64, f64)]) -> Vec<f64> {
-    let falls = course.windows(2).filter(|w| w[1].1 < w[0].1 / 4.0);
-    let mut all: Vec<f64> = falls.map(|w| w[0].1 / MSS).collect();
-    all.sort_by(f64::total_cmp);
-    all
-}
-
-fn the_window_tells_the_mode(played: &Played) -> Answer<Finding> {
-    let bucket = course(played.scene("course")?, "100s")?;
-    let bucket = before_resets(&between(&bucket, 100.0, 1_000.0));
-    let scene = played.scene("moments")?;
-    let moments = course_at(scene, &moments("reset", "0.5%", "10us"))?;
-    let moments = before_resets(&between(&moments, 100.0, 600.0));
-    // The widest of the middle nine tenths over the narrowest.
-    let spread = |all: &[f64]| {
-        let at = |share: f64| all.get((all.len() as f64 * share) as usize).copied();
-        Some(at(0.95)? / at(0.05)?)
-    };
-    let spreads = spread(&bucket).zip(spread(&moments));
-    let (bucket, moments) = spreads.ok_or_else(|| missing("reset of the window"))?;
-    Ok(Finding::is(
-        format!(
-            "resets from windows that differ {bucket:.1}-fold where a dozen buffers are used up, and \
-             {moments:.1}-fold where they are missing at moments: a sawtooth of one height names the \
-             first"
-        ),
-        bucket * 2.0 < moments,
-    ))
-}
-
-fn nothing_else_is_counted(played: &Played) -> Answer<Finding> {
-    let scene = played.scene("answers")?;
-    let others = [
-        ("drops", "drops of ports"),
-        ("drops.link", "losses on links"),
-        ("drops.ring", "drops of rings"),
-        ("pauses", "pause frames"),
-        ("retransmits", "resends"),
-        ("timeouts", "timeouts"),
-        ("marks", "marks"),
-    ];
-    let mut none = true;
-    for (metric, _) in others {
-        none &= scene.value(&SLOW, metric)? == 0.0;
+/// A course as a line in the figure, in segments.
+fn line(name: &str, group: usize, course: &[(f64, f64, f64)]) -> Series {
+    Series {
+        name: name.to_owned(),
+        group,
+        draw: Draw::Line,
+        points: course.iter().map(|(t, w, _)| (t / 1e6, w / MSS)).collect(),
+        ..Series::default()
     }
-    let refused = scene.value(&SLOW, "refused.buffers")?;
-    let names = others.map(|(_, name)| name).join(", ");
-    Ok(Finding::is(
-        format!("the result of one run counts {refused:.0} sends without a buffer, and no {names}"),
-        none && refused > 0.0,
-    ))
 }
 
-fn figure(played: &Played) -> Answer<Chart> {
-    let scene = played.scene("course")?;
-    let mut series = Vec::new();
-    for (group, (at, name)) in [
-        (SLOW, "reset"),
-        (FAST, "reset, after a loss"),
-        (MINUS, "a segment less"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let course = between(&course_at(scene, &at)?, 550.0, 600.0);
-        series.push(Series {
-            name: name.to_owned(),
-            group,
-            draw: Draw::Line,
-            points: course
-                .into_iter()
-                .map(|(t, w, _)| (t / 1e6, w / MSS))
-                .collect(),
-            ..Series::default()
-        });
+/// The threshold of a course where it has one, as a broken line.
+fn threshold(name: &str, group: usize, course: &[(f64, f64, f64)]) -> Series {
+    let finite = course.iter().filter(|(.., ssthresh)| ssthresh.is_finite());
+    Series {
+        name: name.to_owned(),
+        group,
+        draw: Draw::Line,
+        role: Role::Reference,
+        points: finite.map(|(t, _, s)| (t / 1e6, s / MSS)).collect(),
+        ..Series::default()
     }
-    Ok(Chart {
-        title: "The window of a sender whose NIC refuses".to_owned(),
+}
+
+/// A chart of windows in segments over time.
+fn windows(title: &str, series: Vec<Series>) -> Chart {
+    Chart {
+        title: title.to_owned(),
         x: Axis {
             label: "Time (ms)".to_owned(),
             ..Axis::default()
@@ -473,5 +461,36 @@ fn figure(played: &Played) -> Answer<Chart> {
         },
         series,
         ..Chart::default()
+    }
+}
+
+fn figure(played: &Played) -> Answer<Chart> {
+    let scene = played.scene("course")?;
+    let course = |at| Ok::<_, NoAnswer>(between(&course_at(scene, at)?, 550.0, 600.0));
+    let fast = course(&FAST)?;
+    let series = vec![
+        line("reset", 0, &course(&SLOW)?),
+        line("reset, after a loss", 1, &fast),
+        threshold("its ssthresh; the others have none", 1, &fast),
+        line("a segment less", 2, &course(&MINUS)?),
+    ];
+    Ok(windows("The window of a sender whose NIC refuses", series))
+}
+
+/// The loss that cures: window and threshold around it.
+fn cure(played: &Played) -> Answer<Chart> {
+    let course = between(&course(played.scene("course")?, "300ms")?, 250.0, 650.0);
+    let series = vec![
+        line("window", 0, &course),
+        threshold("ssthresh; none before", 0, &course),
+    ];
+    Ok(Chart {
+        bands: vec![Band {
+            from: 300.0,
+            to: 310.0,
+            label: "the receiver's ring is lost".to_owned(),
+            group: 1,
+        }],
+        ..windows("Window and threshold around the loss that cures", series)
     })
 }

@@ -1,11 +1,12 @@
 //! `incast`: servers that answer at once overfill one port, and the block waits for a timeout.
 
-use crate::grid::{Column, Grid};
+mod shown;
+
+use crate::grid::Column;
 use crate::judge::{Finding, slope};
 use crate::played::{Answer, Played, Scenery, missing};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
-use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_report::points::number;
 
 /// The story.
@@ -16,11 +17,11 @@ pub const STORY: Story = Story {
     tables: &[
         Table::own(
             "Goodput by servers and timeout policy, in Mb/s",
-            goodput_table,
+            shown::goodput_table,
         ),
         Table::own(
-            "The price of buffers: servers before goodput halves",
-            price_table,
+            "The price of buffers: servers that they carry with nine tenths of the line",
+            shown::price_table,
         ),
         Table::points(
             "What does not help, at 16 servers: loss recovery",
@@ -40,10 +41,29 @@ pub const STORY: Story = Story {
         ),
         Table::points("... a larger unit of each server", "unit", REMEDY),
         Table::points("... servers asked one after the other", "stagger", REMEDY),
+        Table::points(
+            "Flow control on one switch (pause frames)",
+            "one switch",
+            &[
+                Column::new("goodput", "goodput"),
+                Column::new("p99 block", "latency.p99"),
+                Column::new("timeouts", "timeouts"),
+                Column::new("drops", "drops"),
+                Column::new("pause frames", "pauses"),
+            ],
+        ),
+        Table::own(
+            "... and across trunks, where a flow to a host that nobody else sends to is the victim",
+            shown::victim_table,
+        ),
     ],
     phenomenon,
     rows: ROWS,
-    figure: Some(figure),
+    figures: &[
+        Figure::first(shown::figure),
+        Figure::named("idle", shown::timeline),
+        Figure::named("price", shown::price),
+    ],
     next: &[
         Next::new("narrows incast", "the whole sweep, with a report"),
         Next::new(
@@ -96,14 +116,13 @@ const SCENES: &[Scene] = &[
             ("probe.link.kind", "rate"),
             ("probe.link.on", "s0->h0"),
             ("probe.link.every", "1ms"),
-            ("probe.link.series", "off"),
         ])
         .keeping_outcomes(),
     // Segments of 1000 bytes, as the study has them: a packet of buffer is a kilobyte.
     Scene::new("buffers", "fast08")
         .with(&[
             ("sweep.buffer", BUFFER_LIST),
-            ("sweep.servers", "2,3,4,6,8,11,16,23,32,45,64,91,128,181"),
+            ("sweep.servers", "2,3,4,6,8,11,16,23,32,45,64,91"),
         ])
         .usually(&[("run.duration", "1s")]),
     Scene::new("recovery", "incast").with(&[
@@ -155,6 +174,8 @@ const SCENES: &[Scene] = &[
         ("blocks", "100"),
         ("sweep.tick", "0ns,100us,1ms,10ms"),
     ]),
+    Scene::new("one switch", "pause").with(&[("sweep.servers", "16,48"), ("blocks", "5")]),
+    Scene::new("across", "pause-victim").with(&[("cc", "cubic"), ("racks", "three")]),
     // The 48 hosts of SIGCOMM 2009: Linux 2.6.28, whose control is CUBIC with a first window of 3, at
     // a Force10 S50. Of its pool a port gets 2,036 cells of 128 bytes at most (FTOS configuration
     // guide, buffer tuning).
@@ -292,13 +313,9 @@ const ROWS: &[Row] = &[
         Ok(Finding::is(measured, most <= 2.0 && least >= 0.5))
     }),
     Row::new("I7", |played| {
-        let scene = played.scene("buffers")?;
-        let onset = |buffer: &str| onset(scene, &[("buffer", buffer)]);
-        let sizes = [32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0_f64];
         let points = BUFFERS
             .iter()
-            .zip(sizes)
-            .map(|(b, size)| Ok((size.ln(), onset(b)?.ln())));
+            .map(|b| Ok((kilobytes(b).ln(), carried(played, b)?.ln())));
         let points: Vec<(f64, f64)> = points.collect::<Answer<_>>()?;
         let slope = slope(&points).ok_or_else(|| missing("slope"))?;
         Ok(Finding::near(
@@ -310,11 +327,10 @@ const ROWS: &[Row] = &[
         ))
     }),
     Row::new("I8", |played| {
-        let scene = played.scene("buffers")?;
-        let of = |buffer: &str| onset(scene, &[("buffer", buffer)]);
-        let (small, large) = (of("64p")?, of("1024p")?);
+        let (small, large) = (carried(played, "64p")?, carried(played, DEAREST)?);
         let measured = format!(
-            "a megabyte a port carries {} servers where 64 kB carry {}",
+            "a megabyte a port, in a switch of up to $500,000, carries {} servers where 64 kB carry {}; the text \
+             names no other price, so that there is one on the axis",
             number(large, ""),
             number(small, "")
         );
@@ -322,7 +338,7 @@ const ROWS: &[Row] = &[
     }),
     Row::new("I11", |played| {
         let scene = played.scene("collapse")?;
-        let of = |rto: &str| onset(scene, &[("rto", rto)]);
+        let of = |rto: &str| onset(scene, &[("rto", rto)], 0.5);
         let (coarse, fine) = (of("linux")?, of("1ms")?);
         let measured = format!(
             "half of the line: to {} servers with a floor of 200 ms, to {} with 1 ms",
@@ -419,13 +435,19 @@ fn extremes(goodput: &[(f64, f64)]) -> ((f64, f64), (f64, f64)) {
     (best, worst.unwrap_or_default())
 }
 
-/// To how many servers goodput stays above half of the line; of those that were tried.
-fn onset(scene: &Scenery, at: &[(&str, &str)]) -> Answer<f64> {
+/// To how many servers goodput stays above a share of the line; of those that were tried.
+fn onset(scene: &Scenery, at: &[(&str, &str)], share: f64) -> Answer<f64> {
     let goodput = scene.along("servers", at, "goodput")?;
-    let before = goodput.iter().take_while(|p| p.1 >= LINE / 2.0).last();
+    let before = goodput.iter().take_while(|p| p.1 >= LINE * share).last();
     before
         .map(|p| p.0)
-        .ok_or_else(|| missing("number of servers that fills half of the line"))
+        .ok_or_else(|| missing("number of servers that fills so much of the line"))
+}
+
+/// How many servers a buffer carries. Of blocks that grow with the servers a timeout of 200 ms does not
+/// take half in the end, so that goodput alone that is nearly the line's is no collapse.
+fn carried(played: &Played, buffer: &str) -> Answer<f64> {
+    onset(played.scene("buffers")?, &[("buffer", buffer)], 0.9)
 }
 
 fn phenomenon(played: &Played) -> Answer<String> {
@@ -448,68 +470,10 @@ fn phenomenon(played: &Played) -> Answer<String> {
     ))
 }
 
-fn goodput_table(played: &Played) -> Answer<Grid> {
-    let curves = RTOS.iter().map(|rto| goodput(played, rto));
-    let curves: Vec<Vec<(f64, f64)>> = curves.collect::<Answer<_>>()?;
-    let mut grid = Grid {
-        head: vec!["servers".to_owned()],
-        words: 0,
-        rows: Vec::new(),
-    };
-    grid.head
-        .extend(RTOS.iter().map(|rto| format!("RTO {rto}")));
-    for (n, (servers, _)) in curves[0].iter().enumerate() {
-        let cells = curves
-            .iter()
-            .map(|curve| format!("{:.0}", curve[n].1 / 1e6));
-        grid.rows
-            .push(std::iter::once(servers.to_string()).chain(cells).collect());
-    }
-    Ok(grid)
-}
+/// The buffer of which the text knows what a switch costs: up to $500,000.
+const DEAREST: &str = "1024p";
 
-fn price_table(played: &Played) -> Answer<Grid> {
-    let scene = played.scene("buffers")?;
-    let row = |buffer: &&str| -> Answer<Vec<String>> {
-        let servers = onset(scene, &[("buffer", buffer)])?;
-        Ok(vec![(*buffer).to_owned(), servers.to_string()])
-    };
-    Ok(Grid {
-        rows: BUFFERS.iter().map(row).collect::<Answer<_>>()?,
-        ..Grid::new(["buffer of the port", "servers"], 1)
-    })
-}
-
-fn figure(played: &Played) -> Answer<Chart> {
-    let mut series = Vec::new();
-    for (group, rto) in RTOS.into_iter().enumerate() {
-        series.push(Series {
-            name: format!("RTO {rto}"),
-            group,
-            points: goodput(played, rto)?
-                .into_iter()
-                .map(|(x, y)| (x, y / 1e6))
-                .collect(),
-            ..Series::default()
-        });
-    }
-    Ok(Chart {
-        title: "Goodput against servers, by timeout policy".to_owned(),
-        x: Axis {
-            label: "Servers".to_owned(),
-            scale: Scale::Log2,
-            ..Axis::default()
-        },
-        y: Axis {
-            label: "Goodput (Mb/s)".to_owned(),
-            range: Some((0.0, 1_050.0)),
-            ..Axis::default()
-        },
-        series,
-        rules: vec![Rule {
-            at: RuleAt::Y(LINE / 1e6),
-            label: "the line".to_owned(),
-        }],
-        ..Chart::default()
-    })
+/// A buffer in kilobytes: a packet of the scene has a kilobyte of payload.
+fn kilobytes(buffer: &str) -> f64 {
+    buffer.trim_end_matches('p').parse().unwrap_or(0.0)
 }

@@ -4,7 +4,7 @@ use crate::grid::Column;
 use crate::judge::Finding;
 use crate::played::{Answer, Played};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_report::chart::{Axis, Chart, Series};
 
 /// The story.
@@ -44,7 +44,7 @@ pub const STORY: Story = Story {
         Row::new("I10", the_victim_waits_behind_others),
         Row::new("M29", no_drops_and_a_victim),
     ],
-    figure: Some(figure),
+    figures: &[Figure::first(figure)],
     next: &[
         Next::new(
             "narrows run pause-victim --set pause=802.3x --set cc=cubic --set racks=three --trace trace.jsonl",

@@ -7,7 +7,7 @@ use crate::grid::{Column, Grid};
 use crate::judge::Finding;
 use crate::played::{Answer, Played, missing};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows::{ByteCount, Instant};
 use narrows_experiment::probe::Series as Rows;
 use narrows_explain::rounds::{Departure, Round, RoundMeter};
@@ -63,7 +63,7 @@ pub const STORY: Story = Story {
         Row::new("D12", rounds_add_up),
         Row::new("D13", the_mode_moves_with_the_timer),
     ],
-    figure: Some(figure),
+    figures: &[Figure::first(figure)],
     next: &[
         Next::new(
             "narrows run rack-coalesce --sweep frames=8,16,32,64",

@@ -8,7 +8,7 @@ use crate::grid::Column;
 use crate::judge::{Finding, median};
 use crate::played::{Answer, Played, missing};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Scale, Series};
 
@@ -21,6 +21,7 @@ pub const STORY: Story = Story {
         queues::STANDING,
         queues::HALVING,
         queues::FRACTION,
+        queues::BEGINNING,
         queues::ALL_MARKED,
     ],
     tables: &[
@@ -76,7 +77,7 @@ pub const STORY: Story = Story {
         Row::new("D17", the_patches_cure),
         Row::new("D25", small_calls_get_more_of_the_bytes),
     ],
-    figure: Some(figure),
+    figures: &[Figure::first(figure), Figure::named("alpha", queues::alpha)],
     next: &[
         Next::new(
             "narrows run rack-tails",

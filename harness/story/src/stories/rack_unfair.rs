@@ -4,7 +4,7 @@ use crate::grid::Column;
 use crate::judge::Finding;
 use crate::played::{Answer, Played};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series};
 
 /// The story.
@@ -28,7 +28,7 @@ pub const STORY: Story = Story {
         Row::new("D8", whatever_the_control),
         Row::new("D9", two_queues_served_in_turn),
     ],
-    figure: Some(figure),
+    figures: &[Figure::first(figure)],
     next: &[
         Next::new(
             "narrows run split-output --sweep split=off,2,3,4",

@@ -12,7 +12,7 @@ use crate::grid::{Column, Grid};
 use crate::judge::{Finding, Judged};
 use crate::played::{Answer, Played};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use discards::fabric_drops;
 use narrows_experiment::summary::Holds;
 use narrows_report::points::number;
@@ -87,7 +87,7 @@ pub const STORY: Story = Story {
         Row::new("D24", merging::aggregates_are_as_expected),
         Row::new("D26", what_was_found_is_pinned),
     ],
-    figure: Some(merging::figure),
+    figures: &[Figure::first(merging::figure)],
     next: &[
         Next::new(
             "narrows run racks --set buffer=4MB:1/8",

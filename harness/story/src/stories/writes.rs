@@ -7,7 +7,7 @@ use crate::grid::{Column, Grid};
 use crate::judge::Finding;
 use crate::played::{Answer, Played, Scenery, missing};
 use crate::scene::Scene;
-use crate::story::{Live, Next, Row, Story, Table};
+use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_experiment::probe::Series as Seen;
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
@@ -86,7 +86,7 @@ pub const STORY: Story = Story {
         Row::new("S11", only_after_an_rto),
         Row::new("S13", the_stack_matters),
     ],
-    figure: Some(figure),
+    figures: &[Figure::first(figure)],
     next: &[
         Next::new(
             "narrows run packet-window",

@@ -5,6 +5,7 @@ use crate::grid::Grid;
 use crate::judge::Finding;
 use crate::played::{Answer, Played, missing};
 use crate::scene::Scene;
+use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
 
 /// Three flows to one host of a rack at 25 Gb/s, by congestion control.
@@ -54,6 +55,23 @@ pub(super) const FRACTION: Scene = Scene::new("fraction", "dctcp-queue")
         ("probe.sender.every", "50us"),
         ("run.warm_up", "50ms"),
         ("run.duration", "150ms"),
+    ])
+    .keeping_outcomes();
+
+/// The first milliseconds of that.
+pub(super) const BEGINNING: Scene = Scene::new("beginning", "dctcp-queue")
+    .with(&[
+        ("network.link.rate", "25Gb/s"),
+        ("network.link.delay", "13us"),
+        ("buffer", "1MB"),
+        ("host.tcp.receive_window", "4MiB"),
+        ("cc", "dctcp"),
+        ("sweep.k", "5p,65p"),
+        ("probe.sender.kind", "flow"),
+        ("probe.sender.on", "h1"),
+        ("probe.sender.every", "20us"),
+        ("run.warm_up", "0s"),
+        ("run.duration", "10ms"),
     ])
     .keeping_outcomes();
 
@@ -180,6 +198,52 @@ pub(super) fn the_cut_is_as_deep_as_the_marks_are_many(played: &Played) -> Answe
         Finding::near("with all packets marked alpha", last, 1.0, 0.05, ""),
         Finding::near("and a cut leaves of the window", cut, 0.5, 0.05, ""),
     ]))
+}
+
+/// How much of a run the figure of alpha shows, in ms.
+const SHOWN: f64 = 10.0;
+
+/// What a sender believes of marks, over time, beside how many there are.
+pub(super) fn alpha(played: &Played) -> Answer<Chart> {
+    let mut series = Vec::new();
+    let variants = [
+        ("each packet is marked", "all-marked", None),
+        ("marked from 5 packets on", "beginning", Some("5p")),
+        ("marked from 65 packets on", "beginning", Some("65p")),
+    ];
+    for (group, (name, scene, k)) in variants.into_iter().enumerate() {
+        let at: Vec<(&str, &str)> = k.map(|k| ("k", k)).into_iter().collect();
+        let courses = courses(played, scene, &at)?;
+        let course = courses.first().ok_or_else(|| missing("course"))?;
+        let points = course.iter().map(|row| (row.0 / 1e6, row.2));
+        series.push(Series {
+            name: name.to_owned(),
+            group,
+            draw: Draw::Line,
+            points: points.filter(|(ms, _)| *ms <= SHOWN).collect(),
+            ..Series::default()
+        });
+    }
+    let (_, marks) = alpha_and_marks(played, "65p")?;
+    Ok(Chart {
+        title: "DCTCP's moving average of marks, alpha, over time".to_owned(),
+        x: Axis {
+            label: "Time (ms)".to_owned(),
+            range: Some((0.0, SHOWN)),
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "alpha of the first sender".to_owned(),
+            scale: Scale::Log10,
+            ..Axis::default()
+        },
+        series,
+        rules: vec![Rule {
+            at: RuleAt::Y(marks),
+            label: "share that is marked from 65 packets on".to_owned(),
+        }],
+        ..Chart::default()
+    })
 }
 
 /// Goodput with halving and with DCTCP, and what DCTCP believes, by threshold.
