@@ -37,6 +37,24 @@ pub const STORY: Story = Story {
                 ("run.repetitions", "1"),
             ])
             .keeping_outcomes(),
+        // Ten flows, each with a queue of its own, whose windows are about as large as what an interrupt
+        // waits for.
+        Scene::new("ten flows", "rack-coalesce")
+            .with(&[
+                ("usecs", "1ms"),
+                ("frames", "16"),
+                ("queues", "64"),
+                ("traffic.first.connections", "8"),
+                ("traffic.second.connections", "2"),
+                ("probe.packets.kind", "time-sequence"),
+                ("probe.packets.on", "h2"),
+                ("probe.packets.most", "2"),
+                ("probe.packets.from", "100ms"),
+                ("run.warm_up", "100ms"),
+                ("run.duration", "200ms"),
+                ("run.repetitions", "1"),
+            ])
+            .keeping_outcomes(),
     ],
     tables: &[
         Table::points(
@@ -55,6 +73,10 @@ pub const STORY: Story = Story {
             "Rounds of the slower flow, as `narrows explain --rounds` has them of a capture",
             rounds_table,
         ),
+        Table::own(
+            "Twelve rounds of one of ten flows, with interrupts after 16 frames or a millisecond",
+            excerpt_table,
+        ),
     ],
     phenomenon,
     rows: &[
@@ -68,6 +90,10 @@ pub const STORY: Story = Story {
         Next::new(
             "narrows run rack-coalesce --sweep frames=8,16,32,64",
             "how many frames an interrupt waits for",
+        ),
+        Next::new(
+            "narrows run rack-coalesce --set usecs=1ms --set frames=16 --set queues=64 --set traffic.first.connections=8 --set traffic.second.connections=2",
+            "ten flows whose windows are about as large as that",
         ),
         Next::new("narrows keys rx_", "what a NIC's receive side can be"),
     ],
@@ -131,6 +157,62 @@ fn round_trips_have_two_modes(played: &Played) -> Answer<Finding> {
         Finding::at_least("percent of 40 to 150 us", share(40.0, 150.0), 5.0, ""),
         Finding::at_least("of 0.9 to 1.4 ms", share(900.0, 1_400.0), 5.0, ""),
         Finding::at_most("between", share(200.0, 900.0), 10.0, ""),
+        one_flow_has_both(played)?,
+    ]))
+}
+
+/// The text's excerpt of one flow: slow rounds, fast rounds, and its rate in bit/s.
+const EXCERPT: (usize, usize, f64) = (7, 5, 269e6);
+
+/// The rounds of one flow of ten, and where in them the text's excerpt is found: so many rounds in a row
+/// with as many slow ones as it has, or nearly.
+fn both_modes(played: &Played) -> Answer<(Vec<Round>, usize)> {
+    let flows = rounds_of_each(played, "ten flows")?;
+    let length = EXCERPT.0 + EXCERPT.1;
+    let mut best: Option<(usize, Vec<Round>, usize)> = None;
+    for rounds in flows {
+        let off = |at: usize| {
+            let slow = rounds[at..at + length].iter().filter(|r| is_slow(r));
+            slow.count().abs_diff(EXCERPT.0)
+        };
+        let at = (0..(rounds.len() + 1).saturating_sub(length)).min_by_key(|at| off(*at));
+        if let Some(at) = at
+            && best.as_ref().is_none_or(|(least, ..)| off(at) < *least)
+        {
+            best = Some((off(at), rounds.clone(), at));
+        }
+    }
+    let (_, rounds, at) = best.ok_or_else(|| missing("flow of enough rounds"))?;
+    Ok((rounds, at))
+}
+
+fn one_flow_has_both(played: &Played) -> Answer<Finding> {
+    let (rounds, at) = both_modes(played)?;
+    let count = |rounds: &[Round], of: fn(&Round) -> bool| rounds.iter().filter(|r| of(r)).count();
+    let (slow, fast) = (count(&rounds, is_slow), count(&rounds, is_fast));
+    let window = rounds.iter().map(|r| r.out).max().unwrap_or(0);
+    let excerpt = &rounds[at..at + EXCERPT.0 + EXCERPT.1];
+    let (slow_there, fast_there) = (count(excerpt, is_slow), count(excerpt, is_fast));
+    Ok(Finding::all([
+        Finding::is(
+            format!(
+                "one flow of ten, with interrupts after 16 frames or a millisecond, has {slow} slow rounds, {fast} \
+                 fast ones, {} between, and {window} packets out at the most (wanted both modes, none between, \
+                 fewer than 20)",
+                rounds.len() - slow - fast
+            ),
+            slow > 0 && fast > 0 && slow + fast == rounds.len() && window < 20,
+        ),
+        Finding::is(
+            format!(
+                "in {} rounds in a row {slow_there} slow and {fast_there} fast (the text's excerpt {} and {})",
+                excerpt.len(),
+                EXCERPT.0,
+                EXCERPT.1
+            ),
+            slow_there == EXCERPT.0 && fast_there == EXCERPT.1,
+        ),
+        Finding::near("at", rate_of(excerpt), EXCERPT.2, 0.2, "bit/s"),
     ]))
 }
 
@@ -174,13 +256,18 @@ fn rounds(rows: &Rows) -> Answer<Vec<Round>> {
     Ok(all)
 }
 
-/// The rounds of each sender.
-fn rounds_of_both(played: &Played) -> Answer<Vec<Vec<Round>>> {
-    let outcomes = played.scene("packets")?.outcomes(&[])?;
+/// The rounds of each flow that a scene looks at.
+fn rounds_of_each(played: &Played, scene: &str) -> Answer<Vec<Vec<Round>>> {
+    let outcomes = played.scene(scene)?.outcomes(&[])?;
     let run = outcomes.first().ok_or_else(|| missing("run"))?;
     let seen = run.readings.iter().filter(|(name, _)| name == "packets");
     let seen = seen.filter_map(|(_, reading)| reading.series.as_ref());
-    let all: Vec<Vec<Round>> = seen.map(rounds).collect::<Answer<_>>()?;
+    seen.map(rounds).collect()
+}
+
+/// The rounds of each sender.
+fn rounds_of_both(played: &Played) -> Answer<Vec<Vec<Round>>> {
+    let all = rounds_of_each(played, "packets")?;
     match all.iter().all(|rounds| rounds.len() > 1) && all.len() == 2 {
         true => Ok(all),
         false => Err(missing("round of each sender")),
@@ -209,6 +296,11 @@ fn is_slow(round: &Round) -> bool {
     round.rtt.as_nanos() >= 900_000
 }
 
+/// A round that did not.
+fn is_fast(round: &Round) -> bool {
+    round.rtt.as_nanos() <= 150_000
+}
+
 fn rounds_add_up(played: &Played) -> Answer<Finding> {
     let scene = played.scene("packets")?;
     let mut rates: Vec<f64> = rounds_of_both(played)?.iter().map(|r| rate_of(r)).collect();
@@ -235,7 +327,15 @@ fn rounds_add_up(played: &Played) -> Answer<Finding> {
 }
 
 fn rounds_table(played: &Played) -> Answer<Grid> {
-    let head = ["round", "packets out", "round trip", "rate"];
+    Ok(grid_of(slower(played)?.iter().take(12)))
+}
+
+fn excerpt_table(played: &Played) -> Answer<Grid> {
+    let (rounds, at) = both_modes(played)?;
+    Ok(grid_of(rounds[at..].iter().take(EXCERPT.0 + EXCERPT.1)))
+}
+
+fn grid_of<'r>(rounds: impl Iterator<Item = &'r Round>) -> Grid {
     let row = |round: &Round| {
         let rate = round.rate().map_or(0.0, |r| r.bits_per_sec() as f64);
         vec![
@@ -245,11 +345,10 @@ fn rounds_table(played: &Played) -> Answer<Grid> {
             number(rate, "bit/s"),
         ]
     };
-    Ok(Grid {
-        head: head.map(str::to_owned).to_vec(),
-        words: 1,
-        rows: slower(played)?.iter().take(12).map(row).collect(),
-    })
+    Grid {
+        rows: rounds.map(row).collect(),
+        ..Grid::new(["round", "packets out", "round trip", "rate"], 1)
+    }
 }
 
 fn the_mode_moves_with_the_timer(played: &Played) -> Answer<Finding> {

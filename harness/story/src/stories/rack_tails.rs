@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod live;
+mod percentiles;
 mod queues;
 
 use crate::grid::Column;
@@ -18,6 +19,7 @@ pub const STORY: Story = Story {
     about: "A DCTCP receiver that forgets an ACK gives tails of 40 and 200 ms.",
     scenes: &[
         Scene::new("tails", "rack-tails").keeping_outcomes(),
+        percentiles::TWO_HOSTS,
         queues::STANDING,
         queues::HALVING,
         queues::FRACTION,
@@ -37,6 +39,11 @@ pub const STORY: Story = Story {
                 Column::new("timeouts", "timeouts"),
                 Column::new("drops", "drops"),
             ],
+        ),
+        Table::own(
+            "What the text has, and ours with 54 connections, as above, and with two hosts that send to a third, \
+             each a stream without an end and one call of each size at a time, in ms",
+            percentiles::table,
         ),
         Table::points(
             "Calls a second, marks, and what was sent again",
@@ -71,7 +78,7 @@ pub const STORY: Story = Story {
         Row::new("D4", queues::halving_leaves_the_line_idle),
         Row::new("D5", queues::the_cut_is_as_deep_as_the_marks_are_many),
         Row::new("D6", one_run_reports_all_of_it),
-        Row::new("D14", tails_have_quanta),
+        Row::new("D14", percentiles::tails_have_quanta),
         Row::new("D15", a_lost_acknowledgement_is_a_timeout),
         Row::new("D16", a_window_of_one_meets_the_delayed_ack),
         Row::new("D17", the_patches_cure),
@@ -82,6 +89,10 @@ pub const STORY: Story = Story {
         Next::new(
             "narrows run rack-tails",
             "the experiment, with all percentiles",
+        ),
+        Next::new(
+            "narrows run rack-tails --set network.hosts=3 --set traffic.large.clients=h1..h2 --set traffic.large.connections=1 --set traffic.small.clients=h1..h2 --set traffic.small.connections=1 --set traffic.stream.kind=bulk --set traffic.stream.from=h1..h2 --set traffic.stream.to=h0 --set host.tcp.loss_detection=rack",
+            "two hosts that send to a third, with few timeouts of CUBIC's",
         ),
         Next::new("narrows keys dctcp_receiver", "the receivers"),
     ],
@@ -135,34 +146,6 @@ fn phenomenon(played: &Played) -> Answer<String> {
         "With the DCTCP receiver of 2015 one call of 10 kB in a thousand takes {old:.1} ms or more, \
          with that of today {today:.2} ms."
     ))
-}
-
-fn tails_have_quanta(played: &Played) -> Answer<Finding> {
-    let tails = played.scene("tails")?;
-    let old = calls(played, DCTCP, "linux-2015")?;
-    let p99 = |congestion, receiver| -> Answer<f64> {
-        let at = [("congestion", congestion), ("receiver", receiver)];
-        Ok(tails.value(&at, "small.latency.p99")? / 1e6)
-    };
-    let (fixed, cubic) = (p99(DCTCP, "linux")?, p99("cubic", "linux")?);
-    Ok(Finding::all([
-        Finding::is(
-            format!(
-                "receiver of 2015: {:.3} % of calls take {} to {} ms, {:.3} % {} to {} ms",
-                share(&old, DELAYED),
-                DELAYED.0,
-                DELAYED.1,
-                share(&old, TIMEOUT),
-                TIMEOUT.0,
-                TIMEOUT.1
-            ),
-            share(&old, DELAYED) > 0.0 && share(&old, TIMEOUT) > 0.0,
-        ),
-        Finding::is(
-            format!("10 kB p99 today {fixed:.3} ms, CUBIC {cubic:.3} ms"),
-            fixed < cubic,
-        ),
-    ]))
 }
 
 fn a_lost_acknowledgement_is_a_timeout(played: &Played) -> Answer<Finding> {
