@@ -143,6 +143,12 @@ impl Nic {
                 format!("a bucket of less than a frame of {frame} bytes would let none leave");
             return Err(("shaper_burst", why));
         }
+        if let QueueLimit::Bytes(most) = self.tx_queue
+            && most.get() < frame
+        {
+            let why = format!("a queue of less than a frame of {frame} bytes would take none");
+            return Err(("tx_queue", why));
+        }
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 mod capture;
 mod determinism;
+mod drawn;
 mod guide;
 mod host;
 mod incast;
