@@ -61,7 +61,7 @@ impl Knobs for Pause {
         knob! { quanta: "quanta", "pause time", Kind::Whole { least: 1, most: 65_535 },
         "The time that a pause frame names, in quanta of 512 bit times; it is sent again at half of it, which must leave time for a frame in service.", "IEEE 802.3 Annex 31B.2" },
         knob! { xoff: "xoff", "XOFF", Kind::Or("off", &Kind::Size { least: 1, most: 1 << 40 }),
-        "The memory of a port from which on it pauses [its memory less the headroom: 2 rate delay + 3 frames and a pause frame]." },
+        "The memory of a port from which on it pauses [its memory less the headroom: 2 rate delay + 3 frames and a pause frame, of n classes 2 n - 1 of them]." },
         knob! { xon: "xon", "XON", Kind::Or("off", &Kind::Size { least: 0, most: 1 << 40 }),
         "The memory at which the pause ends [two frames below XOFF]." },
     ];

@@ -21,6 +21,12 @@
 //! 2 rate delay + 3 frames + the pause frame. XOFF is the port's memory less that, XON is two frames
 //! below XOFF, unless they are given.
 //!
+//! Of several classes each tells its own, so that behind the frame in service others' pause frames may
+//! wait ahead: of each two at most, a pause that is told again and its end at one instant. A third
+//! takes another XOFF, so that as much as XON is below XOFF comes in meanwhile, which takes longer than
+//! the two frames of the way back do (unless XON is given nearer than that). So of n classes it is
+//! 2 n - 1 pause frames in place of the one.
+//!
 //! The frame that tells a pause again at half of its time may wait for a frame in service, too: half
 //! of the time is not less than that takes, or whoever obeys would go on between.
 //!
@@ -32,7 +38,7 @@
 //!
 //! # Left out
 //! The time that a station takes to obey (Annex 31B.3.7 allows some quanta); pause frames that are
-//! lost or damaged; headroom for pause frames of several classes that wait for each other; pause
+//! lost or damaged; one pause frame that tells of several classes; pause
 //! frames from switches to stations that ignore them; NICs with a queue for each class (a pause of
 //! one class holds a whole NIC); the tokens of a NIC's shaper during a pause (what waits leaves at
 //! the link's rate when it ends); memory that ports share; watchdogs against storms; links whose
@@ -108,10 +114,17 @@ impl PauseSpec {
         }
     }
 
+    /// Bytes of the pause frames that may wait behind a frame in service on a link with this framing, the
+    /// last one included.
+    fn waiting(&self, framing: FrameSizes) -> u32 {
+        let classes = self.pausing().count_ones().max(1);
+        (2 * classes - 1) * pause_frame(framing)
+    }
+
     /// Bytes that may arrive after XOFF, by a link whose other direction is `back`.
     pub fn headroom(&self, link: &LinkSpec, back: &LinkSpec) -> ByteCount {
         let frame = u64::from(wire(link.framing, self.max_packet));
-        let pause = u64::from(pause_frame(back.framing.sizes()));
+        let pause = u64::from(self.waiting(back.framing.sizes()));
         let wait = back.rate.time_for(ByteCount::new(frame + pause));
         let wires = (link.delay + back.delay).to_duration();
         // Rounded up twice.
@@ -126,9 +139,7 @@ impl PauseSpec {
         link: &LinkSpec,
         back: &LinkSpec,
     ) -> Result<(), PauseProblem> {
-        let classes = self.pausing().count_ones().max(1);
-        let wait =
-            wire(back.framing, self.max_packet) + classes * pause_frame(back.framing.sizes());
+        let wait = wire(back.framing, self.max_packet) + self.waiting(back.framing.sizes());
         let wait = back.rate.time_for(ByteCount::from(wait));
         let half = link.rate.bytes_in(wait).get() + 1;
         let needed = (2 * half).div_ceil(pause_bytes(1).into());
@@ -402,6 +413,16 @@ mod tests {
                 (formula..=formula + rounding).contains(&room),
                 "{room} {formula}"
             );
+        }
+        // Of each class that tells its own two frames more.
+        for (classes, frames) in [(0x01, 1), (0x0f, 7), (0xff, 15)] {
+            let spec = PauseSpec {
+                kind: PauseKind::Priority { classes },
+                ..PauseSpec::new(1_500)
+            };
+            let room = spec.headroom(&link(10, 5), &link(10, 5)).get();
+            let formula = 2 * 10 * 125 * 5 + 3 * 1_538 + frames * 84;
+            assert!((formula..formula + 8).contains(&room), "{room} {formula}");
         }
         let of = |spec: PauseSpec, memory| {
             spec.thresholds(ByteCount::new(memory), &link(1, 25), &link(1, 25))

@@ -99,7 +99,15 @@ fn handle(network: &mut Network<BlastPacket>, log: &mut Log, until: SimTime) {
 
 /// Runs until all has arrived; with `looks` somebody asks for all queues at these times.
 fn run(graph: &Graph, sent: &[Sent], looks: &[SimTime]) -> (Network<BlastPacket>, Log) {
-    let mut network: Network<BlastPacket> = graph.build(1, TieOrder::ByLink).unwrap();
+    run_in(graph.build(1, TieOrder::ByLink).unwrap(), sent, looks)
+}
+
+/// The same in a network.
+fn run_in(
+    mut network: Network<BlastPacket>,
+    sent: &[Sent],
+    looks: &[SimTime],
+) -> (Network<BlastPacket>, Log) {
     let mut log = Log::default();
     let mut looks = looks.iter().peekable();
     let mut now = SimTime::ZERO;
@@ -176,7 +184,11 @@ proptest! {
         overhead in prop_oneof![Just(0u64), 0u64..5_000],
         slack in 0u64..20_000,
         more_quanta in prop_oneof![Just(None), (0u16..2_000).prop_map(Some)],
-        classes in prop_oneof![Just(None), Just(Some(0xffu8)), Just(Some(0x0fu8))],
+        classes in prop_oneof![
+            Just(None),
+            Just(Some(0xffu8)),
+            (0u8..16).prop_map(|more| Some(more << 4 | 0x0f)),
+        ],
         discipline in discipline(),
         (mtu, sent) in sent(),
         looks in proptest::collection::vec(0u64..3_000_000, 0..20),
@@ -281,8 +293,97 @@ fn the_worst_case_takes_all_headroom_but_a_part_of_a_packet() {
             let held = network.pause_stats(SimTime::from_secs(1), back).max_held;
             least_left = least_left.min(part - held);
         }
+        // No other class tells anything here.
+        let link = link((8_000, 0), Framing::None);
+        let room = |pause: PauseSpec| pause.headroom(&link, &link).get();
+        let least_left = least_left - (room(pause) - room(PauseSpec::new(mtu)));
         assert!(least_left < packet / 2, "{mtu} {kind:?}: {least_left}");
     }
+}
+
+/// Eight classes cross a trunk to a port that takes hardly anything. Seven have told their pause and tell it
+/// again when half of it is over, just behind a full packet on the way back, and just before the eighth
+/// crosses XOFF: its pause frame waits for all of them. With room for one pause frame packets are dropped.
+#[test]
+fn pause_frames_of_other_classes_wait_ahead_and_have_their_headroom() {
+    const MTU: u32 = 576;
+    let one_frame = PauseSpec::new(MTU);
+    let pause = PauseSpec {
+        kind: PauseKind::Priority { classes: 0xff },
+        quanta: 2_000,
+        ..one_frame
+    };
+    // At 8 Gb/s a byte takes a nanosecond. What comes in is whole packets: with this delay seven
+    // are more than one headroom and less than the other.
+    const DELAY: u64 = 1_080;
+    let fast = (8_000, DELAY);
+    let link = link(fast, Framing::None);
+    let (room, of_one) = (
+        pause.headroom(&link, &link).get(),
+        one_frame.headroom(&link, &link).get(),
+    );
+    assert_eq!(room - of_one, 14 * 64);
+    let links = Links {
+        host: fast,
+        trunk: fast,
+        framing: Framing::None,
+        overhead: SimTime::ZERO,
+    };
+    let mut most = 0;
+    for (crossing, behind) in (0..12).flat_map(|a| (0..12).map(move |b| (a * 48, b * 48))) {
+        // XOFF is three packets and a byte.
+        let part = room + 3 * u64::from(MTU) + 1;
+        let graph = dumbbell(links, part * 8, &DisciplineSpec::DropTail, pause);
+        let mut network: Network<BlastPacket> = graph.build(1, TieOrder::ByLink).unwrap();
+        let slow = Change::Rate {
+            port: network.port_to(HostId(5)).unwrap(),
+            rate: Rate::from_bits_per_sec(1_000_000),
+        };
+        network.try_change(&slow).unwrap();
+        let one = |at: u64, from, to, len, class: u8| {
+            let dscp = class << 3;
+            (
+                at,
+                Sent {
+                    gap: SimTime::ZERO,
+                    from,
+                    to,
+                    len,
+                    dscp,
+                },
+            )
+        };
+        let mut all = Vec::new();
+        for class in 0..8 {
+            all.extend((0..3).map(|_| one(0, 0, 5, MTU, class)));
+        }
+        all.extend((1..8).map(|class| one(0, 0, 5, 40, class)));
+        // All that is on its way by then: 24 packets on two
+        // links, the seven that cross, two delays. Half of the pause,
+        // 64 us, is over from here on.
+        let again = 25 * u64::from(MTU) + 7 * 40 + 2 * DELAY + 64_000;
+        all.extend((0..40).map(|_| one(again - 3_512 + crossing, 0, 5, MTU, 0)));
+        all.extend((0..40).map(|_| one(again - 3_160 + behind, 4, 1, MTU, 0)));
+        all.sort_by_key(|(at, _)| *at);
+        let mut now = 0;
+        let sent: Vec<Sent> = all
+            .into_iter()
+            .map(|(at, sent)| {
+                let gap = SimTime::from_nanos(at - now);
+                now = at;
+                Sent { gap, ..sent }
+            })
+            .collect();
+        let (network, _) = run_in(network, &sent, &[]);
+        assert_eq!(network.totals().dropped, 0);
+        let held = |ingress: &books::Ingress| ingress.held[0].most();
+        let ingresses = network.pausing.as_ref().unwrap().ingresses.iter();
+        most = most.max(ingresses.map(held).max().unwrap() + room - part);
+    }
+    assert!(
+        (of_one + 1..=room).contains(&most),
+        "{most} of {room}, {of_one}"
+    );
 }
 
 fn gigabit(memory: u64, pause: PauseSpec) -> Graph {
