@@ -11,10 +11,12 @@ use super::headings::{OUTPUT, WHAT};
 use super::output::{apart, print};
 use super::recorder::RecordArgs;
 use super::slurm::{Jobs, Submitted};
+use super::words::{Word, one_of};
 use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line, tell};
 use clap::Args;
 use given::Given;
 use narrows_experiment::file::{FileErrors, Loaded, Source};
+use narrows_experiment::host::capture::Side;
 use narrows_experiment::model::{Experiment, Invalid, SweepAxis};
 use narrows_experiment::plan::{Plan, Shard};
 use narrows_experiment::registry::Registry;
@@ -103,13 +105,30 @@ pub(super) struct Options {
     no_ledger: bool,
     #[command(flatten)]
     pub(super) record: RecordArgs,
-    /// The host at whose link, at its switch, the capture is taken [default: the first].
+    /// The host at whose link the capture is taken [default: the first].
     #[arg(long, value_name = "HOST", requires = "pcap", help_heading = OUTPUT)]
     pcap_at: Option<String>,
+    /// Which end of that link the capture is taken at [default: switch].
+    #[arg(long, value_name = "END", value_parser = one_of(SIDES), requires = "pcap", help_heading = OUTPUT)]
+    pcap_side: Option<Side>,
     /// No progress, no table: only what happened, and errors.
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
 }
+
+/// The ends of a link.
+const SIDES: &[Word<Side>] = &[
+    (
+        "switch",
+        "on the wire, each packet with what becomes of it",
+        Side::Switch,
+    ),
+    (
+        "host",
+        "above the host's offloads, as its own tcpdump sees it",
+        Side::Host,
+    ),
+];
 
 impl Options {
     /// Which of the runs are asked for.
@@ -356,6 +375,7 @@ pub(super) fn perform(
     let mut recorders = args.record.open()?;
     let first = RunContext {
         capture_at,
+        capture_side: args.pcap_side.unwrap_or_default(),
         ..recorders.context()
     };
     let finished = work(args, &plan, registry, &runs, first, &mut store, console);

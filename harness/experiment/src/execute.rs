@@ -77,6 +77,7 @@ pub fn execute(
         {
             ctx.capture = first.capture.map(|out| out as _);
             ctx.capture_at = first.capture_at;
+            ctx.capture_side = first.capture_side;
             ctx.snap_length = first.snap_length;
             ctx.trace = first.trace.map(|out| out as _);
         }

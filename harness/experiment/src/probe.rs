@@ -5,6 +5,7 @@
 //! [`ProbeKinds`]; users add theirs.
 
 mod at_host;
+mod counters;
 mod flow;
 mod instrument;
 mod kind;
@@ -19,6 +20,7 @@ mod tier;
 mod time_sequence;
 mod window;
 
+pub use counters::CountersProbe;
 pub use flow::FlowProbe;
 pub use instrument::{Instrument, Listener, PacketListener, View};
 pub use kind::{Probe, ProbeKind, ProbeKinds};

@@ -1,5 +1,6 @@
 //! The kinds of probes that narrows brings along.
 
+use super::counters::CountersProbe;
 use super::flow::FlowProbe;
 use super::kind::{ProbeKind, ProbeKinds};
 use super::pause::PauseProbe;
@@ -35,6 +36,10 @@ impl ProbeKinds {
             ProbeKind::new::<PauseProbe>(
                 "pause",
                 "for how long pause frames hold ports, and how many there are",
+            ),
+            ProbeKind::new::<CountersProbe>(
+                "counters",
+                "packets of hosts as their own counters and tcpdump have them, above offloads: out, again, in",
             ),
             ProbeKind::new::<FlowProbe>(
                 "flow",

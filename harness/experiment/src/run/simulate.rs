@@ -57,7 +57,7 @@ impl Experiment {
                 let name = prepared.graph.node_name(NodeId::Host(host));
                 io::Error::other(format!("{name} has no link to capture on"))
             });
-            Capture::new(out, link?, ctx.snap_length)
+            Capture::new(out, link?, ctx.capture_side, ctx.snap_length)
         });
         let (capture, failed) = match capture.transpose() {
             Ok(capture) => (capture, Ok(())),

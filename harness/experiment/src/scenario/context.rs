@@ -1,5 +1,6 @@
 //! What a run gets from outside.
 
+use crate::host::capture::Side;
 use crate::net::packet::HostId;
 use narrows::ByteCount;
 use std::fmt;
@@ -17,8 +18,10 @@ pub struct RunContext<'a> {
     /// Where to write a packet capture (pcapng), if one was asked for. If it cannot be written, the
     /// run goes on without it, and its result says so ([`Unrecorded`](super::Unrecorded)).
     pub capture: Option<&'a mut (dyn io::Write + Send)>,
-    /// Whose link the capture is taken on, at the switch.
+    /// Whose link the capture is taken on.
     pub capture_at: HostId,
+    /// At which end of it.
+    pub capture_side: Side,
     /// How many bytes of each packet the capture keeps; all if `None`.
     pub snap_length: Option<ByteCount>,
     /// Where to write what the connections decide ([`crate::host::trace`]), if it was asked for;

@@ -2,6 +2,8 @@
 //! each held against what its own arithmetic says.
 
 use narrows_experiment::file::Loaded;
+use narrows_experiment::host::capture::Side;
+use narrows_experiment::net::packet::HostId;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::scenario::RunContext;
@@ -316,6 +318,79 @@ fn segmentation_offload_changes_what_the_host_hands_over_and_not_what_leaves() {
         sender(&bursts),
         sender(&single)
     );
+}
+
+/// Packets with data in a capture, the longest, and their bytes, each once that came through.
+fn data_in(capture: &[u8], from: [u8; 4]) -> (u64, usize, u64) {
+    let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap()) as usize;
+    let (mut at, mut count, mut longest, mut bytes) = (0, 0, 0, 0);
+    while at < capture.len() {
+        // An enhanced packet block: after its head interface, time and lengths.
+        if word(at) == 6 {
+            let packet = &capture[at + 28..at + 28 + word(at + 20)];
+            let headers = 20 + usize::from(packet[32] >> 4) * 4;
+            assert_eq!(
+                usize::from(u16::from_be_bytes([packet[2], packet[3]])),
+                packet.len()
+            );
+            if packet[12..16] == from && packet.len() > headers {
+                count += 1;
+                longest = longest.max(packet.len());
+                bytes += (packet.len() - headers) as u64;
+            }
+        }
+        at += word(at + 4);
+    }
+    (count, longest, bytes)
+}
+
+/// What a host's own counters and tcpdump have is what it hands over: as many bytes as cross the wire,
+/// in as few packets as segmentation offload makes of them; without it both ends of the link see the same.
+#[test]
+fn captures_and_counters_at_the_host_are_above_segmentation() {
+    let registry = Registry::default();
+    let probe = "[[probe]]\nname = \"at\"\nkind = \"counters\"\n";
+    let copy = COPY.replace("[[traffic]]", "[[traffic]]\nsize = \"3MB\"");
+    let with = |nic: &str, side: Side, host: u32| {
+        let text = format!(
+            "[network]\ntopology = \"star\"\nhosts = 2\n{copy}{nic}{probe}[run]\nduration = \"1s\"\n"
+        );
+        let loaded = Loaded::parse("x.toml", &text, &registry).unwrap_or_else(|e| panic!("{e}"));
+        let mut file = Vec::new();
+        let ctx = RunContext {
+            capture: Some(&mut file),
+            capture_at: HostId(host),
+            capture_side: side,
+            ..RunContext::default()
+        };
+        let ran = loaded.experiment.run(&registry, ctx).unwrap();
+        let found = data_in(&file, [10, 0, 0, 2]);
+        let nic = ran.ports.iter().find(|p| p.name == "h1->s0").unwrap();
+        let counted = |name: &str| metric(&ran, &format!("at.h1.{name}")).unwrap() as u64;
+        assert_eq!(counted("data_bytes"), 3_000_000 + counted("again_bytes"));
+        (found, counted("data"), counted("out"), nic.packets)
+    };
+    let segments = 3_000_000_u64.div_ceil(1_448);
+    let (above, data, out, frames) = with("[host.nic]\ntso = \"64KiB\"\n", Side::Host, 1);
+    let (wire, ..) = with("[host.nic]\ntso = \"64KiB\"\n", Side::Switch, 1);
+    assert_eq!((wire.0, wire.1), (segments, 1_500));
+    assert_eq!((above.0, above.2), (data, wire.2));
+    // At most 44 segments of 1448 bytes, and 52 bytes of headers.
+    let most = 44 * 1_448 + 52;
+    assert!((most / 2..=most).contains(&above.1), "{above:?}");
+    assert!(
+        above.0 * 2 <= segments,
+        "an ACK of two lets two out: {above:?}"
+    );
+    assert_eq!(frames - segments, out - data, "what has no data is not cut");
+    // The receiver's capture has aggregates in the same way.
+    let gro = "[host.nic]\ngro = \"64KiB\"\nrx_frames = 16\nrx_usecs = \"100us\"\n[host.tcp]\ntimestamps = false\n";
+    let (merged, ..) = with(gro, Side::Host, 0);
+    assert!(merged.1 > 8 * 1_448 && merged.2 == 3_000_000, "{merged:?}");
+    // Without offload the host's packets are the wire's.
+    let (plain, data, ..) = with("", Side::Host, 1);
+    let (wire, ..) = with("", Side::Switch, 1);
+    assert_eq!((plain, data), (wire, segments));
 }
 
 /// Ten buffers that come back 10,000 a second let 10,000 frames a second out.

@@ -16,6 +16,13 @@
 //! What the host's own link lost on its way to the switch stands where it was lost, once as well.
 //! What a NIC refused was never sent, and is not there: its TCP sends it later.
 //!
+//! # At the host
+//! With [`Side::Host`] it is taken where a host's own tcpdump takes it: between its TCP and its NIC. With
+//! segmentation offload a packet is what the TCP handed over, up to 64 KB with one header, where the
+//! switch sees the segments; with receive offload it is the aggregate. A packet stands at the instant
+//! when the NIC took it or handed it up; what was dropped on the way is missing, or never came. Left
+//! out: the time in a queueing discipline, behind which the kernel has its tap.
+//!
 //! There is one interface: libpcap reads no more of raw IP.
 
 use super::SimPacket;
@@ -33,6 +40,16 @@ use std::net::IpAddr;
 
 const MARKED: &str = "marked CE";
 const TRIMMED: &str = "trimmed: payload cut";
+
+/// On which side of a host's link a capture is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// At the switch: segments as they are on the wire, each with what becomes of it.
+    #[default]
+    Switch,
+    /// At the host, above its offloads: what its TCP hands the NIC, and what the NIC hands up.
+    Host,
+}
 
 /// The link of a host, as its switch sees it.
 #[derive(Clone, Debug)]
@@ -111,15 +128,16 @@ impl Link {
     }
 }
 
-/// A tap that writes pcapng: at the switch, on the link of one host.
+/// A tap that writes pcapng, on the link of one host: at the switch, or at the host.
 ///
-/// Packets on their way to that host are outbound, packets from it inbound. Times are those of
-/// the run, which begins at 0, rounded down to nanoseconds.
+/// Outbound is what goes away from where it is taken: at the switch what is on its way to the host, at
+/// the host what it sends. Times are those of the run, which begins at 0, rounded down to nanoseconds.
 pub struct Capture<'a> {
     /// `None` once it is finished.
     file: Option<Writer<&'a mut (dyn Write + Send)>>,
     link: Link,
-    at_switch: Interface,
+    side: Side,
+    interface: Interface,
     /// Seen and not written: the first has not met its fate.
     waiting: VecDeque<Seen>,
     /// How many were written.
@@ -150,7 +168,7 @@ enum Fate {
 }
 
 impl<'a> Capture<'a> {
-    /// Begin a capture on `link`, with the first `snap_length` bytes of each packet,
+    /// Begin a capture on `link`, at its `side`, with the first `snap_length` bytes of each packet,
     /// or all.
     ///
     /// # Errors
@@ -158,29 +176,48 @@ impl<'a> Capture<'a> {
     pub fn new(
         out: &'a mut (dyn Write + Send),
         link: Link,
+        side: Side,
         snap_length: Option<ByteCount>,
     ) -> io::Result<Self> {
+        let comment = match side {
+            Side::Switch => {
+                "Simulated; time 0 is the start of the run. Each packet stands where it reaches the \
+                 switch's queue. Find what was dropped, lost or marked with the display filters \
+                 frame.comment contains \"dropped\", \"lost\" and \"marked\"."
+            }
+            Side::Host => {
+                "Simulated; time 0 is the start of the run. Taken at the host, above segmentation and \
+                 receive offload: packets may be longer than those on the wire."
+            }
+        };
         let mut file = Writer::new(
             out,
             concat!("narrows ", env!("CARGO_PKG_VERSION")),
             "narrows simulated network",
-            "Simulated; time 0 is the start of the run. Each packet stands where it reaches the \
-             switch's queue. Find what was dropped, lost or marked with the display filters \
-             frame.comment contains \"dropped\", \"lost\" and \"marked\".",
+            comment,
         )?;
         file.set_snap_length(snap_length);
-        let at_switch = file.interface(
-            "switch",
-            &format!(
-                "at the switch, the link of {}: outbound is towards it, on arrival at the port's \
-                 queue; inbound is from it",
-                link.address
+        let address = link.address;
+        let interface = match side {
+            Side::Switch => file.interface(
+                "switch",
+                &format!(
+                    "at the switch, the link of {address}: outbound is towards it, on arrival at the \
+                     port's queue; inbound is from it"
+                ),
             ),
-        );
+            Side::Host => file.interface(
+                "host",
+                &format!(
+                    "at {address}: outbound is what its TCP gave to its NIC, inbound what it got"
+                ),
+            ),
+        };
         Ok(Self {
             file: Some(file),
             link,
-            at_switch,
+            side,
+            interface,
             waiting: VecDeque::new(),
             written: 0,
             open: HashMap::new(),
@@ -195,6 +232,23 @@ impl<'a> Capture<'a> {
     pub fn finish(mut self) -> io::Result<()> {
         self.write_rest();
         self.file.take().map_or(Ok(()), Writer::finish)
+    }
+
+    /// The host's own tap sees what happens.
+    fn at_host(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        let direction = match event {
+            TapEvent::NicSent { host, .. } if host == self.link.host => Direction::Outbound,
+            TapEvent::Received { host } if host == self.link.host => Direction::Inbound,
+            _ => return,
+        };
+        self.waiting.push_back(Seen {
+            at,
+            direction,
+            comment: None,
+            packet: packet.clone(),
+            fate: Fate::Known,
+        });
+        self.write_known();
     }
 
     /// The switch sees `packet`.
@@ -304,7 +358,7 @@ impl<'a> Capture<'a> {
         self.written += 1;
         seen.packet.write(&mut self.scratch);
         file.packet(&Record {
-            interface: self.at_switch,
+            interface: self.interface,
             nanos: seen.at.as_nanos(),
             direction: seen.direction,
             comment: seen.comment,
@@ -328,6 +382,9 @@ impl Drop for Capture<'_> {
 
 impl Tap<SimPacket> for Capture<'_> {
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        if self.side == Side::Host {
+            return self.at_host(at, event, packet);
+        }
         match event {
             // Shown when it reaches the switch.
             TapEvent::NicSent { .. } | TapEvent::NicRefused { .. } | TapEvent::Reached { .. } => {}

@@ -3,7 +3,7 @@
 
 use narrows::config::TcpConfig;
 use narrows::{Instant, Rate};
-use narrows_net::host::capture::{Capture, Link};
+use narrows_net::host::capture::{Capture, Link, Side};
 use narrows_net::host::{SimPacket, TcpHost, address_of};
 use narrows_net::net::discipline::codel::CodelSpec;
 use narrows_net::net::discipline::drr::DrrSpec;
@@ -192,7 +192,7 @@ fn a_capture_tells_what_each_discipline_did() {
         let mut file = Vec::new();
         let graph = star(&discipline, limit).graph().unwrap();
         let link = Link::of(&graph, HostId(0), address_of(HostId(0))).unwrap();
-        let mut capture = Capture::new(&mut file, link, None).unwrap();
+        let mut capture = Capture::new(&mut file, link, Side::Switch, None).unwrap();
         let ended = run(&discipline, limit, 0, false, &mut capture);
         capture.finish().unwrap();
         let count = |what: &str| {
