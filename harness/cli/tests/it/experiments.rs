@@ -453,6 +453,24 @@ fn one_run_is_recorded() {
     let capture = fs::read(scratch.0.join("c.pcapng")).unwrap();
     let address = b"the link of 10.0.0.3";
     assert!(capture.windows(address.len()).any(|w| w == address));
+    // Above the host's offloads fewer packets, which can be explained as well.
+    let above = run(&[
+        "--set",
+        "host.nic.tso=64KiB",
+        "--pcap",
+        "h.pcapng",
+        "--pcap-at",
+        "h2",
+        "--pcap-side",
+        "host",
+    ]);
+    assert_eq!(above.status.code(), Some(0), "{}", err(&above));
+    let above = fs::read(scratch.0.join("h.pcapng")).unwrap();
+    let address = b"at 10.0.0.3: outbound";
+    assert!(above.windows(address.len()).any(|w| w == address));
+    assert!(above.len() < capture.len());
+    let explained = scratch.run(&["explain", "h.pcapng"]);
+    assert_eq!(explained.status.code(), Some(0), "{}", err(&explained));
     let nobody = run(&["--pcap", "d.pcapng", "--pcap-at", "h9"]);
     assert_eq!(nobody.status.code(), Some(2));
     assert!(err(&nobody).contains("one host"), "{}", err(&nobody));

@@ -466,6 +466,22 @@ mod tests {
         }
     }
 
+    /// The worst-case delays that IEEE 802.1Qbb's headroom is made of, in bit times, as vendors publish them for
+    /// frames of 9216 bytes on 10 Gb/s and 100 m: a frame that is being sent back (73,888), a pause
+    /// frame (672), the cable twice (5,000 each) and a frame that the other end has begun (73,888). Here
+    /// a frame more, which crosses XOFF, since a frame counts when it is whole. Left out are the delays
+    /// of interfaces (8,192) and of the other end's answer (30,720), which links here do not have.
+    #[test]
+    fn ieee_802_1qbb_delays_of_10_gb_s_and_100_m_are_the_headroom() {
+        const FRAME: u64 = 73_888;
+        let published = FRAME + 672 + 2 * 5_000 + FRAME;
+        let cable = LinkSpec::new(Rate::from_gbps(10), SimTime::from_nanos(500))
+            .with_framing(Framing::Ethernet);
+        let bits = PauseSpec::new(9_216 - 18).headroom(&cable, &cable).get() * 8;
+        // Rounded up to nanoseconds, and two bytes more.
+        assert!((0..=40).contains(&(bits - published - FRAME)), "{bits}");
+    }
+
     #[test]
     fn xoff_is_said_once_and_xon_at_its_threshold() {
         let of = Thresholds {

@@ -191,6 +191,46 @@ fn a_core_does_one_thing_after_the_other() {
     assert_eq!(stats.busy, us(2 * 10 + 4 * 20));
 }
 
+/// A ring of R frames and a core that takes one in s: of n frames that come one after the other in a each,
+/// R + 1 + floor((n - 1) a / s) are kept, since s is more than a and the ring is full at the end (the
+/// deterministic queue D/D/1 with R places to wait). With polls of 64 up to 64 more are off the ring.
+#[test]
+fn a_ring_keeps_what_it_holds_and_what_is_served_meanwhile() {
+    let (n, a) = (500_u64, 8);
+    for (ring, s) in [
+        (1_u32, 9_u64),
+        (16, 9),
+        (64, 13),
+        (64, 29),
+        (256, 29),
+        (256, 501),
+    ] {
+        let run = |budget: u32| {
+            let receive = ReceiveSpec {
+                cpu: CpuSpec {
+                    ack: us(s),
+                    ..CpuSpec::FREE
+                },
+                ring,
+                budget,
+                ..ReceiveSpec::DIRECT
+            };
+            let mut w = world(receive, (0..n).map(|_| SimTime::ZERO));
+            w.run_until(us(1_000_000));
+            let kept = arrivals(&w).len() as u64;
+            assert_eq!(w.tap_mut().0.len() as u64, n - kept);
+            kept
+        };
+        let kept = (u64::from(ring) + 1 + (n - 1) * a / s).min(n);
+        assert_eq!(run(1), kept, "a ring of {ring}, {s} us a frame");
+        let polled = run(64);
+        assert!(
+            (kept..=kept + 64).contains(&polled),
+            "{polled}, {kept} and up to 64 in a poll"
+        );
+    }
+}
+
 #[test]
 fn cores_of_something_else_are_busy_and_delay_nothing() {
     let with = |other| {

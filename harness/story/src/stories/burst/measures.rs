@@ -34,6 +34,14 @@ pub(super) fn drops(played: &Played, scene: &str, load: &str) -> Answer<f64> {
         / HOSTS)
 }
 
+/// What the counters of all hosts have of something, a second.
+pub(super) fn at_hosts(played: &Played, scene: &str, metric: &str) -> Answer<f64> {
+    let scene = played.scene(scene)?;
+    let all = scene.matching(&[], "at.", &format!(".{metric}"))?;
+    let seconds = scene.value(&[], "measured")? / 1e9;
+    Ok(all.iter().sum::<f64>() / seconds)
+}
+
 /// Percent of the segments that are sent again.
 pub(super) fn sent_again(played: &Played, scene: &str, load: &str) -> Answer<f64> {
     Ok(played

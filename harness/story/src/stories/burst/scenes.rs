@@ -10,6 +10,16 @@ pub(super) const LINE: f64 = 1e9;
 pub(super) const LOADS: &str = "50Mb/s,100Mb/s,200Mb/s,250Mb/s,300Mb/s,350Mb/s,400Mb/s,450Mb/s,500Mb/s,\
                      550Mb/s,600Mb/s,700Mb/s";
 
+/// 10 kB on the mean, by the quantiles of an exponential distribution.
+const MIXED: (&str, &str) = (
+    "size",
+    "cdf:1B 0|512B 0.05|1053B 0.1|2231B 0.2|3566B 0.3|5108B 0.4|6931B 0.5|9162B 0.6|12039B \
+     0.7|16094B 0.8|23025B 0.9|29957B 0.95|39120B 0.98|46051B 0.99|69077B 0.999|100kB 1",
+);
+/// Hosts that hand over up to 64 KB as one packet, and count those.
+const OFFLOAD: (&str, &str) = ("host.nic.tso", "64KiB");
+const COUNTERS: (&str, &str) = ("probe.at.kind", "counters");
+
 /// A switch with queries at a load, which most scenes vary in one thing.
 const LOADED: Scene = Scene::new("", "microbursts")
     .sharing(&[
@@ -104,19 +114,24 @@ pub(super) const SCENES: &[Scene] = &[
         ("sweep.load", "200Mb/s,400Mb/s,500Mb/s"),
         ("run.warm_up", "500ms"),
     ]),
-    // 10 kB on the mean, by the quantiles of an exponential distribution.
     LOADED
         .named("mixed-replies")
         .usually(&[("run.duration", "3s")])
         .with(&[
-        (
-            "size",
-            "cdf:1B 0|512B 0.05|1053B 0.1|2231B 0.2|3566B 0.3|5108B 0.4|6931B 0.5|9162B 0.6|12039B \
-             0.7|16094B 0.8|23025B 0.9|29957B 0.95|39120B 0.98|46051B 0.99|69077B 0.999|100kB 1",
-        ),
-        ("sweep.load", "200Mb/s,400Mb/s"),
-        ("run.warm_up", "500ms"),
-    ]),
+            MIXED,
+            ("sweep.load", "200Mb/s,400Mb/s"),
+            ("run.warm_up", "500ms"),
+        ]),
+    LOADED
+        .named("counted-at-hosts")
+        .usually(&[("run.duration", "3s")])
+        .with(&[
+            MIXED,
+            ("load", "200Mb/s"),
+            OFFLOAD,
+            COUNTERS,
+            ("run.warm_up", "500ms"),
+        ]),
     Scene::new("smooth", "microbursts").with(&[
         ("cc", "cubic"),
         ("load", "250Mb/s"),
@@ -163,17 +178,20 @@ pub(super) const SCENES: &[Scene] = &[
         ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
     ]),
     // What fills a buffer of any size: copies without an end, as in M1, beside the queries.
-    LOADED.named("deep").with(&[
-        ("load", "100Mb/s"),
-        ("size", "10kB"),
-        ("host.tcp.receive_window", "16MiB"),
-        ("traffic.copy.kind", "bulk"),
-        ("traffic.copy.from", "h1..h5"),
-        ("traffic.copy.to", "h0"),
-        ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
-        ("run.warm_up", "0s"),
-        ("run.duration", "20s"),
-    ]).usually(&[]),
+    LOADED
+        .named("deep")
+        .with(&[
+            ("load", "100Mb/s"),
+            ("size", "10kB"),
+            ("host.tcp.receive_window", "16MiB"),
+            ("traffic.copy.kind", "bulk"),
+            ("traffic.copy.from", "h1..h5"),
+            ("traffic.copy.to", "h0"),
+            ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
+            ("run.warm_up", "0s"),
+            ("run.duration", "20s"),
+        ])
+        .usually(&[]),
     // A sender that goes back to the first loss; whether the text's does is not known.
     LOADED
         .named("going-back")
@@ -255,6 +273,8 @@ pub(super) const SCENES: &[Scene] = &[
             ("host.tcp.loss_detection", "sack"),
             ("size", "10kB"),
             ("load", "280Mb/s"),
+            OFFLOAD,
+            COUNTERS,
             ("probe.port.series", "off"),
             ("run.warm_up", "500ms"),
             ("run.duration", "8s"),
