@@ -7,6 +7,7 @@ use narrows_experiment::model::{Experiment, Invalid};
 use narrows_experiment::plan::PlannedRun;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::study::{Point, Study};
+use narrows_explain::LEDGER;
 use narrows_report::points;
 use std::fmt;
 
@@ -81,6 +82,17 @@ impl Played {
             None => Err(missing(&format!("scene '{name}'"))),
         }
     }
+}
+
+/// What connections waited for: a cause of the ledger.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waited {
+    /// Its name, as [`narrows_explain::Cause::name`] has it.
+    pub cause: String,
+    /// How often.
+    pub gaps: f64,
+    /// For how long together, in ms.
+    pub ms: f64,
 }
 
 /// What a scene gave.
@@ -208,6 +220,33 @@ impl Scenery {
             )),
             false => Ok(kept),
         }
+    }
+
+    /// What connections waited for in the first run where keys have these values, as a probe of the kind
+    /// [`LEDGER`] tells it; of a scene that keeps outcomes.
+    ///
+    /// # Errors
+    /// If there is no such point, or no such probe.
+    pub fn ledger(&self, at: &[(&str, &str)]) -> Answer<Vec<Waited>> {
+        let outcomes = self.outcomes(at)?;
+        let run = outcomes.first().ok_or_else(|| missing("run"))?;
+        let probe = run.readings.iter().find(|(name, _)| name == LEDGER);
+        let table = probe.and_then(|(_, reading)| reading.table.as_ref());
+        let table = table.ok_or_else(|| missing("ledger"))?;
+        let column = |name: &str| {
+            let found = table.columns.iter().position(|c| *c == name);
+            found.ok_or_else(|| missing(name))
+        };
+        let (cause, gaps, time) = (column("cause")?, column("gaps")?, column("time_ns")?);
+        let row = |row: &Vec<String>| {
+            let value = |at: usize| row.get(at)?.parse::<f64>().ok();
+            Some(Waited {
+                cause: row.get(cause)?.clone(),
+                gaps: value(gaps)?,
+                ms: value(time)? / 1e6,
+            })
+        };
+        Ok(table.rows.iter().filter_map(row).collect())
     }
 
     /// A row for each point where keys have these values: what else is varied, then the metrics.

@@ -6,7 +6,7 @@ mod sawtooth;
 
 use crate::grid::Column;
 use crate::judge::Finding;
-use crate::played::{Answer, NoAnswer, Played, Scenery, missing};
+use crate::played::{Answer, NoAnswer, Played, Scenery, Waited, missing};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_experiment::run::RunOutcome;
@@ -307,31 +307,14 @@ const fn moments(
     ]
 }
 
-/// The causes of the ledger at a point of the scene that keeps one: name, gaps, and ms in them.
-fn ledger(played: &Played, at: &[(&str, &str)]) -> Answer<Vec<(String, f64, f64)>> {
-    let outcomes = played.scene("course")?.outcomes(at)?;
-    let run: &RunOutcome = outcomes.first().ok_or_else(|| missing("run"))?;
-    let table = run.readings.iter().find_map(|(_, r)| r.table.as_ref());
-    let table = table.ok_or_else(|| missing("ledger"))?;
-    let column = |name: &str| {
-        let found = table.columns.iter().position(|c| *c == name);
-        found.ok_or_else(|| missing(name))
-    };
-    let (cause, gaps, time) = (column("cause")?, column("gaps")?, column("time_ns")?);
-    let row = |row: &Vec<String>| {
-        let value = |at: usize| row.get(at)?.parse::<f64>().ok();
-        Some((row.get(cause)?.clone(), value(gaps)?, value(time)? / 1e6))
-    };
-    Ok(table.rows.iter().filter_map(row).collect())
-}
-
 fn the_ledger_names_refusals(played: &Played) -> Answer<Finding> {
-    let slow = ledger(played, &SLOW)?;
+    let course = played.scene("course")?;
+    let slow = course.ledger(&SLOW)?;
     let cause = narrows_explain::Cause::LocalDrop.name();
-    let refusals = slow.iter().find(|(name, ..)| name == cause);
-    let (_, gaps, ms) = refusals.ok_or_else(|| missing("refusal in the ledger"))?;
-    let sum = |all: &[(String, f64, f64)]| all.iter().fold(0.0, |sum, (.., ms)| sum + ms);
-    let (all, cured) = (sum(&slow), sum(&ledger(played, &MINUS)?));
+    let refusals = slow.iter().find(|waited| waited.cause == cause);
+    let Waited { gaps, ms, .. } = refusals.ok_or_else(|| missing("refusal in the ledger"))?;
+    let sum = |all: &[Waited]| all.iter().fold(0.0, |sum, waited| sum + waited.ms);
+    let (all, cured) = (sum(&slow), sum(&course.ledger(&MINUS)?));
     let scene = played.scene("answers")?;
     let others = [
         ("drops", "drops of ports"),

@@ -5,7 +5,7 @@ mod live;
 
 use crate::grid::{Column, Grid};
 use crate::judge::Finding;
-use crate::played::{Answer, Played, missing};
+use crate::played::{Answer, Played, Scenery, missing};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows::{ByteCount, Instant};
@@ -26,6 +26,15 @@ pub const STORY: Story = Story {
                 ("run.warm_up", "100ms"),
             ])
             .keeping_outcomes(),
+        // Both flows from one host, whose link is as fast as the receiver's, or faster.
+        Scene::new("one sender", "rack-coalesce").with(&[
+            ("traffic.second.from", "h1"),
+            ("sweep.network.port.\"h1->s0\".link.rate", "25Gb/s,100Gb/s"),
+            ("sweep.usecs", "1us,1ms"),
+            ("run.warm_up", "100ms"),
+            ("run.duration", "300ms"),
+            ("run.repetitions", "1"),
+        ]),
         Scene::new("packets", "rack-coalesce")
             .with(&[
                 ("usecs", "1ms"),
@@ -105,10 +114,22 @@ pub const STORY: Story = Story {
 
 /// The faster flow's goodput over the slower one's.
 fn ratio(played: &Played, usecs: &str) -> Answer<f64> {
-    let scene = played.scene("timers")?;
-    let of = |metric| scene.value(&[("usecs", usecs)], metric);
+    ratio_at(played.scene("timers")?, &[("usecs", usecs)])
+}
+
+fn ratio_at(scene: &Scenery, at: &[(&str, &str)]) -> Answer<f64> {
+    let of = |metric| scene.value(at, metric);
     let (first, second) = (of("first.goodput")?, of("second.goodput")?);
     Ok(first.max(second) / first.min(second).max(1.0))
+}
+
+/// The same with both flows from one host whose link has this rate.
+fn of_one_sender(played: &Played, rate: &str, usecs: &str) -> Answer<f64> {
+    let at = [
+        ("network.port.\"h1->s0\".link.rate", rate),
+        ("usecs", usecs),
+    ];
+    ratio_at(played.scene("one sender")?, &at)
 }
 
 fn phenomenon(played: &Played) -> Answer<String> {
@@ -128,6 +149,20 @@ fn one_gets_nearly_all(played: &Played) -> Answer<Finding> {
     Ok(Finding::all([
         Finding::at_least("ratio at 1 ms", ratio(played, "1ms")?, 10.0, ""),
         Finding::at_most("without", ratio(played, "1us")?, 1.5, ""),
+        Finding::at_least(
+            "of two flows of one sender, whose link has 100 Gb/s",
+            of_one_sender(played, "100Gb/s", "1ms")?,
+            10.0,
+            "",
+        ),
+        Finding::at_most("without", of_one_sender(played, "100Gb/s", "1us")?, 1.5, ""),
+        Finding::at_most(
+            "of one whose link has the 25 Gb/s of the receiver's, so that what waits waits there and is not \
+             marked,",
+            of_one_sender(played, "25Gb/s", "1ms")?,
+            1.5,
+            "",
+        ),
     ]))
 }
 

@@ -7,7 +7,7 @@ mod queues;
 
 use crate::grid::Column;
 use crate::judge::{Finding, median};
-use crate::played::{Answer, Played, missing};
+use crate::played::{Answer, NoAnswer, Played, missing};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_experiment::run::RunOutcome;
@@ -204,10 +204,13 @@ fn small_calls_have_the_longer_tail(played: &Played) -> Answer<Finding> {
         Ok(of("p999")? / of("p50")?)
     };
     let (small, large) = (stretch("small")?, stretch("large")?);
+    let p99 =
+        |size: &str| Ok::<_, NoAnswer>(tails.value(&at, &format!("{size}.latency.p99"))? / 1e6);
+    let (small_p99, large_p99) = (p99("small")?, p99("large")?);
     Ok(Finding::is(
         format!(
-            "with CUBIC one call of 10 kB in a thousand takes {small:.0} times the median, one of \
-             1 MB {large:.0} times"
+            "with CUBIC p99 is {small_p99:.1} ms of calls of 10 kB, {large_p99:.1} of 1 MB; one of 10 kB in a \
+             thousand takes {small:.0} times the median, one of 1 MB {large:.0} times"
         ),
         small > 10.0 * large,
     ))

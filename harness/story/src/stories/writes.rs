@@ -5,9 +5,10 @@ mod live;
 
 use crate::grid::{Column, Grid};
 use crate::judge::Finding;
-use crate::played::{Answer, Played, Scenery, missing};
+use crate::played::{Answer, NoAnswer, Played, Scenery, Waited, missing};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
+use narrows_experiment::model::expect::number_in_base_unit;
 use narrows_experiment::probe::Series as Seen;
 use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
@@ -40,8 +41,19 @@ pub const STORY: Story = Story {
             ("delayed-ack", "2/40ms"),
             ("sweep.nodelay", "off,on"),
         ]),
+        // Just longer than an RTO.
+        Scene::new("soon", "packet-window")
+            .with(&[
+                ("writes", "1+1+1+1+n"),
+                ("delayed-ack", "2/40ms"),
+                ("window", "packets"),
+                ("sweep.idle-restart", "rfc5681,rfc2861,rfc7661,keep"),
+                ("pause", "210ms"),
+            ])
+            .keeping_outcomes(),
         Scene::new("packets", "packet-window")
             .with(&[
+                ("probe.ledger.kind", "ledger"),
                 ("writes", "1+1+1+1+n"),
                 ("delayed-ack", "2/40ms"),
                 ("sweep.window", "packets,bytes"),
@@ -82,7 +94,7 @@ pub const STORY: Story = Story {
         Row::new("S8", the_peers_window_is_no_limit),
         Row::new("S9", three_packets_after_a_pause),
         Row::new("S12", writes_stand_beside_packets),
-        Row::new("S10", validation_stalls_too),
+        Row::new("S10", validation_aggravates),
         Row::new("S11", only_after_an_rto),
         Row::new("S13", the_stack_matters),
     ],
@@ -220,16 +232,33 @@ fn packets_of(played: &Played, window: &str) -> Answer<Vec<(f64, f64)>> {
     answer(runs.first().ok_or_else(|| missing("run"))?)
 }
 
+/// The writes of a result, in bytes, and the ms from one to the next, as the experiment has them.
+fn writes_of(scene: &Scenery) -> Answer<(Vec<f64>, f64)> {
+    let of = |key: &str| {
+        let value = scene.experiment().get(&format!("traffic.query.{key}"));
+        value.ok_or_else(|| missing(key))
+    };
+    let number = |text: &str| number_in_base_unit(text).ok_or_else(|| missing("number"));
+    let whole = number(&of("reply")?)?;
+    let pattern = of("reply_writes")?;
+    let mut writes = Vec::new();
+    for write in pattern.split('+') {
+        let rest = whole - writes.iter().sum::<f64>();
+        writes.push(if write == "n" { rest } else { number(write)? });
+    }
+    Ok((writes, number(&of("write_gap")?)? / 1e6))
+}
+
 /// The writes of a result beside the packets that carry them.
 fn packet_list(played: &Played) -> Answer<Grid> {
-    let writes = [1_u32, 1, 1, 1, 396];
+    let (writes, gap) = writes_of(played.scene("packets")?)?;
     let packets = packets_of(played, "packets")?;
     let mut rows = Vec::new();
     for place in 0..writes.len().max(packets.len()) {
         let (at, write) = match writes.get(place) {
             Some(bytes) => (
-                format!("{:.3} ms", place as f64 * 0.001),
-                format!("{bytes} B"),
+                format!("{:.3} ms", place as f64 * gap),
+                format!("{bytes:.0} B"),
             ),
             None => (String::new(), String::new()),
         };
@@ -314,17 +343,45 @@ fn three_packets_after_a_pause(played: &Played) -> Answer<Finding> {
 }
 
 fn writes_stand_beside_packets(played: &Played) -> Answer<Finding> {
+    let scene = played.scene("packets")?;
+    let (writes, _) = writes_of(scene)?;
+    let whole: f64 = writes.iter().sum();
     let (held, free) = (packets_of(played, "packets")?, packets_of(played, "bytes")?);
     let bytes = |packets: &[(f64, f64)]| packets.iter().map(|(_, b)| b).sum::<f64>();
-    Ok(Finding::is(
-        format!(
-            "5 writes of 400 bytes beside {} packets where the window holds them, {} where it does not",
-            held.len(),
-            free.len()
+    // Calls begin when the application writes: of the rest nobody waits for TCP.
+    let waits = |window| {
+        let ledger = scene.ledger(&[("window", window)])?;
+        let tcp = ledger.into_iter().filter(|waited| waited.cause != IDLE);
+        Ok::<Vec<Waited>, NoAnswer>(tcp.collect())
+    };
+    let (waited, free_waited) = (waits("packets")?, waits("bytes")?);
+    let cause = narrows_explain::Cause::PacketWindow.name();
+    let words = waited
+        .iter()
+        .map(|w| format!("{} of {:.0} ms together for {}", w.gaps, w.ms, w.cause));
+    Ok(Finding::all([
+        Finding::is(
+            format!(
+                "{} writes of {whole:.0} bytes beside {} packets where the window holds them, {} where it does not",
+                writes.len(),
+                held.len(),
+                free.len()
+            ),
+            bytes(&held) == whole && bytes(&free) == whole && held.len() < free.len(),
         ),
-        bytes(&held) == 400.0 && bytes(&free) == 400.0 && held.len() < free.len(),
-    ))
+        Finding::is(
+            format!(
+                "the ledger of the run names what was waited for: {}; with a window of bytes {} gaps",
+                words.collect::<Vec<_>>().join(", "),
+                free_waited.len()
+            ),
+            waited.iter().any(|w| w.cause == cause) && free_waited.is_empty(),
+        ),
+    ]))
 }
+
+/// The cause of the ledger that no TCP can shorten.
+const IDLE: &str = narrows_explain::Cause::AppWroteNothing.name();
 
 fn bytes_do_not_stall(played: &Played) -> Answer<Finding> {
     let bytes = median(played.scene("eight")?, &but("window", "bytes"))?;
@@ -336,15 +393,31 @@ fn bytes_do_not_stall(played: &Played) -> Answer<Finding> {
     ))
 }
 
-fn validation_stalls_too(played: &Played) -> Answer<Finding> {
+/// Percent of results that wait for a delayed ACK after pauses just longer than an RTO.
+fn stalled(played: &Played, rule: &str) -> Answer<f64> {
+    let runs = played.scene("soon")?.outcomes(&[("idle-restart", rule)])?;
+    let all = runs.iter().flat_map(|run| &run.transfers);
+    let ms: Vec<f64> = all.map(|t| t.took.as_nanos() as f64 / 1e6).collect();
+    let late = ms.iter().filter(|ms| **ms >= 39.0).count();
+    Ok(late as f64 / ms.len().max(1) as f64 * 100.0)
+}
+
+fn validation_aggravates(played: &Played) -> Answer<Finding> {
     let at = [("iw", "3"), ("idle-restart", "rfc2861")];
     let decayed = played.scene("stacks")?.value(&at, "latency.p50")? / 1e6;
-    Ok(Finding::between(
-        "median with RFC 2861",
-        decayed,
-        (40.0, 41.0),
-        "ms",
-    ))
+    let (rfc2861, rfc5681) = (stalled(played, "rfc2861")?, stalled(played, "rfc5681")?);
+    let rfc7661 = stalled(played, "rfc7661")?;
+    Ok(Finding::all([
+        Finding::between("median with RFC 2861", decayed, (40.0, 41.0), "ms"),
+        Finding::is(
+            format!(
+                "after pauses of 210 ms, just longer than an RTO, {rfc2861:.0} % of results wait 40 ms with RFC \
+                 2861, {rfc5681:.0} % with the restart of RFC 5681 alone, and {rfc7661:.0} % with RFC 7661, which \
+                 replaced it"
+            ),
+            rfc2861 >= 2.0 * rfc5681 && rfc2861 >= 50.0,
+        ),
+    ]))
 }
 
 fn only_after_an_rto(played: &Played) -> Answer<Finding> {
