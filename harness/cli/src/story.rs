@@ -16,7 +16,7 @@ use narrows_story::{Story, docs, stories, text};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Args)]
 pub(super) struct StoryArgs {
@@ -205,10 +205,12 @@ impl Teller<'_> {
                 return Err(Stop::Failed(why));
             }
         };
-        let told = twin
-            .tell(&self.stage(console.cancel))
-            .map_err(Stop::Failed)?;
+        twin.check().map_err(Stop::Failed)?;
         console.say(&format!("{}\n\n", twin.about))?;
+        let told = match twin.tell(&self.stage(console.cancel)) {
+            Err(_) if console.cancel.load(Ordering::Relaxed) => return Ok(EXIT_INTERRUPTED),
+            told => told.map_err(Stop::Failed)?,
+        };
         let colour = console.colours();
         print(console.stdout, &text::twin(&told, colour, console.columns))?;
         Ok(match told.seen.differs() {

@@ -236,6 +236,7 @@ fn run(
     cancel: &AtomicBool,
 ) -> io::Result<Vec<u64>> {
     let stop = AtomicBool::new(false);
+    let cancelled = || cancel.load(Ordering::Relaxed);
     thread::scope(|scope| {
         for from in from {
             scope.spawn(|| write(from, &stop));
@@ -244,7 +245,7 @@ fn run(
         let readers: Vec<_> = readers.collect();
         let begin = Clock.now();
         let over = || Clock.now().since(begin).as_nanos() >= span.as_nanos() as u64;
-        while !over() && !cancel.load(Ordering::Relaxed) {
+        while !over() && !cancelled() {
             sleep(LOOK);
         }
         stop.store(true, Ordering::Relaxed);
@@ -256,7 +257,11 @@ fn run(
             Ok(bytes) => bytes,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        bytes.collect()
+        let bytes: io::Result<Vec<u64>> = bytes.collect();
+        match cancelled() {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => bytes,
+        }
     })
 }
 

@@ -113,6 +113,18 @@ enum Found {
     Whole(Lab),
 }
 
+/// Whether labs can be made here.
+///
+/// # Errors
+/// What is missing, or not permitted.
+pub fn check() -> Result<(), LiveError> {
+    if !fs::exists("/dev/net/tun").unwrap_or(false) {
+        return Err(LiveError::NoTun);
+    }
+    let made = Namespace::new().map(drop);
+    made.map_err(|e| LiveError::io("make a network namespace", e))
+}
+
 impl Lab {
     /// Make the lab `name` if it is not up. `mtu`: the one it must have.
     ///

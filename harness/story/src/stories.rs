@@ -90,6 +90,7 @@ mod tests {
     use crate::claims;
     use crate::scene::Extent;
     use crate::stage::Stage;
+    use crate::story::Live;
     use narrows_experiment::plan::Plan;
 
     #[test]
@@ -117,7 +118,11 @@ mod tests {
     fn each_scene_is_a_possible_experiment_in_short_and_in_full() {
         let registry = narrows_explain::simulated::registry();
         for story in ALL {
-            for scene in story.scenes {
+            let live = match story.live {
+                Live::Twin(twin) => twin.scenes,
+                Live::Cannot(_) | Live::Open(_) => &[],
+            };
+            for scene in story.scenes.iter().chain(live) {
                 for extent in [Extent::Usual, Extent::Full] {
                     let stage = Stage {
                         extent,

@@ -5,6 +5,7 @@
 
 use crate::grid::Grid;
 use crate::judge::{Finding, Judged};
+use crate::scene::Scene;
 use crate::stage::Stage;
 
 /// A twin on kernels.
@@ -12,6 +13,8 @@ use crate::stage::Stage;
 pub struct Twin {
     /// What it does, and what it leaves out, in a sentence or two.
     pub about: &'static str,
+    /// The same simulated.
+    pub scenes: &'static [Scene],
     /// Runs it: simulated and live in one table, and what was found of claims.
     pub run: fn(&Stage<'_>) -> Result<Seen, String>,
 }
@@ -63,6 +66,14 @@ pub struct Told {
 }
 
 impl Twin {
+    /// Whether this machine can run it.
+    ///
+    /// # Errors
+    /// What is missing, or not permitted, with what to do about it.
+    pub fn check(&self) -> Result<(), String> {
+        possible()
+    }
+
     /// Runs it, and watches the machine.
     ///
     /// # Errors
@@ -81,6 +92,16 @@ fn watched<T>(run: impl FnOnce() -> T) -> (T, String) {
     let watch = narrows_lab::machine::Watch::begin();
     let ran = run();
     (ran, watch.end().to_string())
+}
+
+#[cfg(target_os = "linux")]
+fn possible() -> Result<(), String> {
+    narrows_lab::lab::check().map_err(|e| e.to_string())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn possible() -> Result<(), String> {
+    Err("it takes Linux's network namespaces".to_owned())
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -116,6 +137,7 @@ mod tests {
     fn a_twin_tells_the_machine_beside_what_it_showed() {
         let twin = Twin {
             about: "",
+            scenes: &[],
             run: |_| {
                 Ok(Seen {
                     grid: Grid::default(),

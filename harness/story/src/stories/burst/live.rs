@@ -19,6 +19,7 @@ pub(super) const TWIN: Twin = Twin {
             each are polled. All rates, sizes and buffers are a fifth of the story's, so that times are the \
             same. veth has no wire: what two segments of a super-frame take, and how long a look waits for a \
             processor, is this machine's; a TAP counts a frame when ours reads it.",
+    scenes: &[SIMULATED],
     run: twin,
 };
 

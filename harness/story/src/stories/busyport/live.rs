@@ -19,6 +19,7 @@ pub(super) const TWIN: Twin = Twin {
             three send to the slow port it drops. A socket of the kernel's takes twice what it is told to, so \
             ours is told twice as much; it has room again with each acknowledgement, so that its suspensions \
             are more and no longer than a reply takes on the slow way.",
+    scenes: &[SIMULATED],
     run: twin,
 };
 

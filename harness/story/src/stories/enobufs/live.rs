@@ -26,6 +26,7 @@ pub(super) const TWIN: Twin = Twin {
             again after 50 us to 1 ms and with each frame that arrives, and each try counts and has its \
             answer, where the simulated one waits for a buffer: an answer that takes a segment is not \
             judged.",
+    scenes: &[SIMULATED, OURS],
     run: twin,
 };
 
@@ -36,7 +37,7 @@ const OURS: Scene = Scene::new("ours", "enobufs").with(&[
     ("sweep.answer", "reset,minus-segment"),
     ("sweep.toggle", "1s,100s"),
     ("change.0.for", "30ms"),
-    ("group.h0.nic.gro", "off"),
+    ("change.0.every", "off"),
     ("run.warm_up", "2s"),
     ("run.duration", "6s"),
 ]);

@@ -21,6 +21,7 @@ pub(super) const TWIN: Twin = Twin {
             the simulated one is kept small by marks; so the first flow waits, too, and the ratio is not that \
             of the text. Judged is the second flow's round trip: ours has measured it, and of the kernel's \
             it is what 16 kB take at its rate.",
+    scenes: &[SIMULATED],
     run: twin,
 };
 

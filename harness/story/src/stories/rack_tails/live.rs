@@ -20,6 +20,7 @@ pub(super) const TWIN: Twin = Twin {
             and 10 kB over six. DCTCP is ours at both ends: a kernel need not have it, and none has \
             the receiver of 2015 any more. Times of calls have in them what a busy machine adds, so \
             the verdicts are about timeouts and shares.",
+    scenes: &[SIMULATED],
     run: twin,
 };
 

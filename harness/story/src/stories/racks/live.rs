@@ -20,6 +20,7 @@ pub(super) const TWIN: Twin = Twin {
             the kernel is both, since one thread does it; with ours two threads wait for each other, so it is \
             not compared. Of the story it is the receiver alone: there are no racks here, and no NIC whose \
             interrupts wait.",
+    scenes: &[DRAWN],
     run: twin,
 };
 

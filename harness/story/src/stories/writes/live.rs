@@ -18,6 +18,7 @@ pub(super) const TWIN: Twin = Twin {
             today hides the wait twice: the sender's tail loss probe ends it after some milliseconds, and a \
             client that reads what comes acknowledges by reading, which the simulated one does not. Without \
             both it is the 40 ms of the text.",
+    scenes: &[SIMULATED],
     run: twin,
 };
 
