@@ -8,6 +8,7 @@
 
 use crate::LiveError;
 use crate::facing::{Facing, Stop};
+use crate::netlink::Netlink;
 use crate::pair::{End, Pair};
 use crate::round::SEGMENT;
 use crate::shaper::Shape;
@@ -18,7 +19,7 @@ use narrows::driver::tokio::{Stack, TcpStream as Connection};
 use narrows::{ByteCount, Rate};
 use socket2::SockRef;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -57,8 +58,8 @@ pub struct HoldRun {
     pub narrow: f64,
     /// Segments of an aggregate.
     pub segments_per_packet: f64,
-    /// The median round trip of the second flow (the smoothed one, looked at each millisecond), where its
-    /// sender is ours.
+    /// The smoothed round trip of the second flow, in the median of many looks; `None` if the kernel does
+    /// not tell of its sockets.
     pub round_trip: Option<Duration>,
 }
 
@@ -79,14 +80,18 @@ pub fn hold(spec: &HoldSpec, cancel: &AtomicBool) -> Result<HoldRun, LiveError> 
     let flows = [wide, narrow.map_err(failed)?];
     let merged = pair.merged().map_err(failed)?;
     let (from, to): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
-    let bytes = run(&from, &to, spec.span, cancel).map_err(failed)?;
+    let diag = pair.a.namespace().run(Netlink::open_diag);
+    let mut diag = diag.and_then(|diag| diag).map_err(failed)?;
+    let mut seen = Vec::new();
+    let mut look = || seen.extend(ends(&from[1]).and_then(|ends| diag.round_trip(ends).ok()));
+    let bytes = run((&from, &to), spec.span, cancel, &mut look).map_err(failed)?;
     let segments_per_packet = merged.segments_per_packet(&pair).map_err(failed)?;
     let rate = |n: u64| n as f64 * 8.0 / spec.span.as_secs_f64();
     Ok(HoldRun {
         wide: rate(bytes[0]),
         narrow: rate(bytes[1]),
         segments_per_packet,
-        round_trip: None,
+        round_trip: middle(seen),
     })
 }
 
@@ -127,7 +132,8 @@ pub fn hold_ours(
         let looking = async {
             loop {
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                seen.push(narrow.info()?.tcpi_rtt);
+                let us = narrow.info()?.tcpi_rtt;
+                seen.push(Duration::from_micros(us.into()));
             }
         };
         let ended = tokio::select! {
@@ -146,21 +152,31 @@ pub fn hold_ours(
         let streams = listeners.iter().map(|listener| Ok(listener.accept()?.0));
         let streams: Vec<TcpStream> = streams.collect::<io::Result<_>>()?;
         let before = receiver.counted()?;
-        let bytes = run(&[], &streams, spec.span, cancel)?;
+        let bytes = run((&[], &streams), spec.span, cancel, &mut || {})?;
         Ok((bytes, receiver.counted()?.since(&before).packets_in))
     };
-    let (mut seen, (bytes, packets)) = facing.run(tcp, ours, kernels).map_err(failed)?;
-    seen.sort_unstable();
+    let (seen, (bytes, packets)) = facing.run(tcp, ours, kernels).map_err(failed)?;
     let rate = |n: u64| n as f64 * 8.0 / spec.span.as_secs_f64();
     let all: u64 = bytes.iter().sum();
     Ok(HoldRun {
         wide: rate(bytes[0]),
         narrow: rate(bytes[1]),
         segments_per_packet: all as f64 / SEGMENT as f64 / packets.max(1) as f64,
-        round_trip: seen
-            .get(seen.len() / 2)
-            .map(|us| Duration::from_micros(u64::from(*us))),
+        round_trip: middle(seen),
     })
+}
+
+/// The addresses of a connection.
+fn ends(stream: &TcpStream) -> Option<(SocketAddrV4, SocketAddrV4)> {
+    match (stream.local_addr().ok()?, stream.peer_addr().ok()?) {
+        (SocketAddr::V4(local), SocketAddr::V4(peer)) => Some((local, peer)),
+        _ => None,
+    }
+}
+
+fn middle(mut times: Vec<Duration>) -> Option<Duration> {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied()
 }
 
 /// Until it fails.
@@ -211,7 +227,7 @@ pub fn local_drop(spec: &LocalDropSpec, cancel: &AtomicBool) -> Result<LocalDrop
     let flow = pair.connect(|_| Ok(())).map_err(failed)?;
     let before = pair.a.counted().map_err(failed)?;
     let (from, to) = flow;
-    let bytes = run(&[from], &[to], spec.span, cancel).map_err(failed)?;
+    let bytes = run((&[from], &[to]), spec.span, cancel, &mut || {}).map_err(failed)?;
     Ok(LocalDropRun {
         goodput: bytes[0] as f64 * 8.0 / spec.span.as_secs_f64(),
         refused: pair.a.drops().map_err(failed)?,
@@ -228,12 +244,13 @@ fn shape(rate: Rate, limit: u64) -> Shape {
     }
 }
 
-/// Writes at `from` and reads at `to` for `span`; the bytes that were read.
+/// Writes at the first ends and reads at the second ones for `span`, and calls `look` now and then; the
+/// bytes that were read.
 fn run(
-    from: &[TcpStream],
-    to: &[TcpStream],
+    (from, to): (&[TcpStream], &[TcpStream]),
     span: Duration,
     cancel: &AtomicBool,
+    look: &mut dyn FnMut(),
 ) -> io::Result<Vec<u64>> {
     let stop = AtomicBool::new(false);
     let cancelled = || cancel.load(Ordering::Relaxed);
@@ -247,6 +264,7 @@ fn run(
         let over = || Clock.now().since(begin).as_nanos() >= span.as_nanos() as u64;
         while !over() && !cancelled() {
             sleep(LOOK);
+            look();
         }
         stop.store(true, Ordering::Relaxed);
         for end in to.iter().chain(from) {

@@ -1,6 +1,7 @@
-//! The few things a lab asks of the kernel, through rtnetlink.
+//! The few things a lab asks of the kernel, through rtnetlink and its like.
 
 mod attributes;
+mod diag;
 mod interface;
 mod message;
 pub(super) mod offload;
@@ -12,7 +13,7 @@ pub(super) use interface::{Link, LinkKind};
 pub(super) use message::{Answer, Request};
 
 use message::{Content, Messages};
-use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE};
+use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 use netlink_sys::{Socket, SocketAddr};
 use nix::libc;
 use std::io;
@@ -35,6 +36,11 @@ impl Netlink {
     /// For families that have no number of their own.
     pub(super) fn open_generic() -> io::Result<Self> {
         Self::of(NETLINK_GENERIC)
+    }
+
+    /// For what is known of sockets in the namespace of the calling thread.
+    pub(super) fn open_diag() -> io::Result<Self> {
+        Self::of(NETLINK_SOCK_DIAG)
     }
 
     fn of(protocol: isize) -> io::Result<Self> {

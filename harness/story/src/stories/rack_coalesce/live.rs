@@ -19,8 +19,7 @@ pub(super) const TWIN: Twin = Twin {
             of 16 kB, and gets what that carries in a round trip, which the timer makes a millisecond. veth \
             has no interrupts to hold back, no rx-frames, and here no marks: the small window is given, while \
             the simulated one is kept small by marks; so the first flow waits, too, and the ratio is not that \
-            of the text. Judged is the second flow's round trip: ours has measured it, and of the kernel's \
-            it is what 16 kB take at its rate.",
+            of the text. Judged is the second flow's smoothed round trip.",
     scenes: &[SIMULATED],
     run: twin,
 };
@@ -118,7 +117,8 @@ fn of_a_window(run: &HoldRun) -> f64 {
     NARROW.get() as f64 * 8e9 / run.narrow.max(1.0)
 }
 
-/// The second flow's round trip, in ns: as its sender measured it, if that is ours.
+/// The second flow's round trip, in ns: as its sender measured it; if that does not tell, what a window
+/// takes.
 fn round_trip(run: &HoldRun) -> f64 {
     let measured = run.round_trip.map(|rtt| rtt.as_nanos() as f64);
     measured.unwrap_or_else(|| of_a_window(run))
