@@ -39,7 +39,7 @@ impl ProbeKinds {
             ),
             ProbeKind::new::<CountersProbe>(
                 "counters",
-                "packets of hosts as their own counters and tcpdump have them, above offloads: out, again, in",
+                "packets of hosts as their own counters and tcpdump have them: out, again, in",
             ),
             ProbeKind::new::<FlowProbe>(
                 "flow",
