@@ -35,10 +35,15 @@ pub(super) fn drops(played: &Played, scene: &str, load: &str) -> Answer<f64> {
 }
 
 /// What the counters of all hosts have of something, a second.
-pub(super) fn at_hosts(played: &Played, scene: &str, metric: &str) -> Answer<f64> {
+pub(super) fn at_hosts(
+    played: &Played,
+    scene: &str,
+    point: &[(&str, &str)],
+    metric: &str,
+) -> Answer<f64> {
     let scene = played.scene(scene)?;
-    let all = scene.matching(&[], "at.", &format!(".{metric}"))?;
-    let seconds = scene.value(&[], "measured")? / 1e9;
+    let all = scene.matching(point, "at.", &format!(".{metric}"))?;
+    let seconds = scene.value(point, "measured")? / 1e9;
     Ok(all.iter().sum::<f64>() / seconds)
 }
 

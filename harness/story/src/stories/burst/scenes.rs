@@ -192,14 +192,18 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "20s"),
         ])
         .usually(&[]),
-    // A sender that goes back to the first loss; whether the text's does is not known.
+    // A sender that goes back to the first loss, replies and ports: chosen, the text does not tell.
     LOADED
         .named("going-back")
         .with(&[
             ("host.tcp.loss_detection", "go-back-n"),
-            ("size", "10kB"),
+            ("size", "11kB"),
+            ("buffer", "80KiB"),
+            OFFLOAD,
+            COUNTERS,
             ("sweep.load", "250Mb/s,350Mb/s,400Mb/s,500Mb/s"),
             ("run.warm_up", "500ms"),
+            ("run.repetitions", "3"),
         ])
         .usually(&[("run.duration", "3500ms")]),
     Scene::new("together", "incast").with(&[
