@@ -112,7 +112,7 @@ fn found(drawn: &[[MarkedRun; 2]], alternating: &[MarkedRun; 2]) -> Vec<Found> {
                     "percent that packets of a write of {whose} are off 1 + 2m(1-m)31, at the most"
                 ),
                 off.fold(0.0, f64::max),
-                10.0,
+                5.0,
                 "",
             ),
             Finding::near(

@@ -183,7 +183,7 @@ fn wait(whose: &str, times: &[f64]) -> Finding {
     Finding::between(&what, middle(times), (39e6, 60e6), "ns")
 }
 
-/// What does not wait, on a machine that is late by half of the wait at the most.
+/// What does not wait, on a machine that is late by an eighth of the wait at the most.
 fn cured(what: &str, times: &[f64]) -> Finding {
-    Finding::at_most(what, middle(times), 20e6, "ns")
+    Finding::at_most(what, middle(times), 5e6, "ns")
 }
