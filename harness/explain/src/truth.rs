@@ -60,6 +60,15 @@ pub struct Threshold {
     pub share_percent: u32,
 }
 
+/// What a gap has to be longer than.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Than {
+    /// The whole [`Threshold`].
+    Threshold,
+    /// Its floor, however long a round trip is.
+    Floor,
+}
+
 /// One end of a connection.
 #[derive(Debug, Default)]
 struct End {
@@ -133,12 +142,22 @@ impl Truth {
         })
     }
 
-    /// A gap until `end`, if it is one; its number.
+    /// A gap until `end`, if it is longer than the threshold; its number.
     fn add(
         &mut self,
         ends: [SocketAddr; 2],
         start: Instant,
         end: Instant,
+        cause: Cause,
+    ) -> Option<usize> {
+        self.longer(Than::Threshold, (ends, start, end), cause)
+    }
+
+    /// The same of one of the end `ends` that is longer `than` this.
+    fn longer(
+        &mut self,
+        than: Than,
+        (ends, start, end): ([SocketAddr; 2], Instant, Instant),
         cause: Cause,
     ) -> Option<usize> {
         let gap = TrueGap {
@@ -153,10 +172,9 @@ impl Truth {
         }
         let rtts = [ends, [ends[1], ends[0]]].map(|e| self.ends.get(&e).and_then(|end| end.rtt));
         let rtt = rtts.into_iter().flatten().min().unwrap_or_default();
-        // Who has sent its window is silent for a round trip; not so long if the window were what it was.
-        let share = match cause {
-            Cause::LocalDrop => 0,
-            _ => u64::from(self.threshold.share_percent),
+        let share = match than {
+            Than::Floor => 0,
+            Than::Threshold => u64::from(self.threshold.share_percent),
         };
         (gap.length() > rtt.mul_ratio(share, 100)).then(|| {
             self.gaps.push(gap);
@@ -496,6 +514,23 @@ mod tests {
             at(220),
         );
         assert_eq!(found(&truth)[1], (Cause::TimeoutTail, 30_230, 70_230));
+    }
+
+    /// Its length is held against the round trip, as that of others is.
+    #[test]
+    fn a_timeout_for_what_was_refused_is_no_gap_where_it_is_shorter_than_one() {
+        for (share_percent, gaps) in [(0, 1), (100, 0)] {
+            let mut truth = truth();
+            truth.threshold.share_percent = share_percent;
+            truth.arrived(at(210), ENDS, &segment(0, 0, 300));
+            truth.ends.entry(ENDS).or_default().rtt = Some(Duration::from_millis(20));
+            truth.refused(at(220), ENDS, &segment(300, 100, 0));
+            truth.sent(at(220), ENDS, 1, &segment(400, 100, 0));
+            let rto = Duration::from_millis(10);
+            truth.timeout(at(10_220), ENDS, TimeoutCause::Tail, rto, at(220));
+            let all = [(Cause::LocalDrop, 220, 10_220)];
+            assert_eq!(found(&truth), all[..gaps]);
+        }
     }
 
     /// A round trip is no gap but where the window came down for a refusal, until it is back or comes

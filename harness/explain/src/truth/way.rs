@@ -1,7 +1,7 @@
 //! What happens to packets between the ends, as the network tells it: what arrives how late and why,
 //! what vanishes, what a receiver offers.
 
-use super::{Question, Truth};
+use super::{Question, Than, Truth};
 use crate::gap::Cause;
 use crate::half::RttEstimate;
 use foldhash::fast::RandomState;
@@ -502,7 +502,12 @@ impl Truth {
         }
         if least.is_none_or(|least| within(least * 2)) || usual.is_none_or(within) {
             let lowered = me.lowered && held.is_of_the_window();
-            if lowered && let Some(gap) = self.add(ends, start, at, Cause::LocalDrop) {
+            if !lowered {
+                return;
+            }
+            // Who has sent its window is silent for a round trip; not so long if the window were what it was.
+            let waits = (ends, start, at);
+            if let Some(gap) = self.longer(Than::Floor, waits, Cause::LocalDrop) {
                 // No packet shows what the window was.
                 self.gaps[gap].counts = false;
             }
