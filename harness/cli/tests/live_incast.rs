@@ -479,6 +479,14 @@ fn what_cannot_be_is_refused() {
         (&["--buffer", "64"], "64p"),
         (&["--ecn-threshold", "8"], "8p"),
         (&["-n", "1,2", "--pcap", "/dev/null"], "one run"),
+        (
+            &["-n", "1", "--pcap", "/dev/null", "--pcap-side", "host"],
+            "leave --pcap-side out",
+        ),
+        (
+            &["-n", "1", "--pcap", "/dev/null", "--pcap-at", "h9"],
+            "leave --pcap-at out",
+        ),
         (&["--json", "--csv"], "standard output"),
         (&["--block", "10", "-n", "32"], "block"),
     ] {
@@ -594,7 +602,7 @@ fn labs_of_the_dead_are_swept() {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    let name = format!("narrows-incast-{}", child.id());
+    let name = format!("narrows-run-{}", child.id());
     let path = Path::new("/run/netns").join(&name);
     eventually("the lab is there", || path.exists());
     // While its maker lives it is left alone.

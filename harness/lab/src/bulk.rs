@@ -17,6 +17,7 @@ use narrows::config::TcpConfig;
 use narrows::driver::Clock;
 use narrows::driver::tokio::{Stack, TcpStream as Connection};
 use narrows::{ByteCount, Rate};
+use narrows_experiment::stats::nearest_rank;
 use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
@@ -27,7 +28,6 @@ use std::time::Duration;
 const CHUNK: usize = 64 << 10;
 /// Of the flows with a large window and with a small one.
 const PORTS: [u16; 2] = [5_001, 5_002];
-const CONNECT: Duration = Duration::from_secs(5);
 /// How often it is looked whether Ctrl-C was pressed.
 const LOOK: Duration = Duration::from_millis(20);
 /// What waits before a link whose round trip is to be the receiver's: at 1 Gb/s a quarter of a
@@ -126,7 +126,7 @@ pub fn hold_ours(
     ];
     let at = PORTS.map(|port| SocketAddr::new(receiver.address(), port));
     let ours = move |stack: Stack, stop: Stop| async move {
-        let connect = |at| tokio::time::timeout(CONNECT, Connection::connect(&stack, at));
+        let connect = |at| tokio::time::timeout(sockets::CONNECT, Connection::connect(&stack, at));
         let (wide, narrow) = (connect(at[0]).await??, connect(at[1]).await??);
         let mut seen = Vec::new();
         let looking = async {
@@ -149,7 +149,7 @@ pub fn hold_ours(
         }
     };
     let kernels = |receiver: &End| {
-        let streams = listeners.iter().map(|listener| Ok(listener.accept()?.0));
+        let streams = listeners.iter().map(sockets::accept);
         let streams: Vec<TcpStream> = streams.collect::<io::Result<_>>()?;
         let before = receiver.counted()?;
         let bytes = run((&[], &streams), spec.span, cancel, &mut || {})?;
@@ -174,9 +174,10 @@ fn ends(stream: &TcpStream) -> Option<(SocketAddrV4, SocketAddrV4)> {
     }
 }
 
+/// The median.
 fn middle(mut times: Vec<Duration>) -> Option<Duration> {
     times.sort_unstable();
-    times.get(times.len() / 2).copied()
+    times.get(nearest_rank(times.len(), 500)?).copied()
 }
 
 /// Until it fails.

@@ -71,6 +71,9 @@ impl BurstSpec {
     }
 }
 
+/// Picks a counter.
+pub type Arrived = fn(Counts) -> u64;
+
 /// What was seen.
 #[derive(Clone, Debug)]
 pub struct BurstRun {
@@ -78,7 +81,7 @@ pub struct BurstRun {
     pub tracks: Vec<Track>,
     /// Which of them is of what comes to the host: what its interface takes in, or what the switch's port
     /// to a host of ours sends out.
-    pub arrived: fn(Counts) -> u64,
+    pub arrived: Arrived,
     /// Packets that ports dropped meanwhile.
     pub drops: u64,
 }
@@ -107,11 +110,8 @@ pub fn run(
         .map(|h| Interface::within(&h.namespace, lab::KERNEL_INTERFACE));
     let interfaces = interfaces.collect::<io::Result<_>>().map_err(failed)?;
     let work = |stop: &AtomicBool| mesh.run(stop).map_err(failed);
-    let seen = measure(work, interfaces, watches, (periods, spec.span), cancel)?;
-    Ok(BurstRun {
-        arrived: |counts| counts.rx_bytes,
-        ..seen
-    })
+    let interfaces = (interfaces, (|counts| counts.rx_bytes) as Arrived);
+    measure(work, interfaces, watches, (periods, spec.span), cancel)
 }
 
 /// The same with hosts of ours, each at a TAP and with this TCP, on one thread that keeps the rate of their
@@ -147,11 +147,8 @@ pub fn run_ours(
         interfaces.push(lab.interface(port).map_err(failed)?);
     }
     let work = |stop: &AtomicBool| rack.run(stop).map_err(failed);
-    let seen = measure(work, interfaces, watches, (periods, spec.span), cancel)?;
-    Ok(BurstRun {
-        arrived: |counts| counts.tx_bytes,
-        ..seen
-    })
+    let interfaces = (interfaces, (|counts| counts.tx_bytes) as Arrived);
+    measure(work, interfaces, watches, (periods, spec.span), cancel)
 }
 
 fn check(spec: &BurstSpec) -> Result<(), LiveError> {
@@ -165,7 +162,7 @@ fn check(spec: &BurstSpec) -> Result<(), LiveError> {
 /// Polls `interfaces` at periods for a span while `work` runs, after a warm-up.
 fn measure(
     work: impl FnOnce(&AtomicBool) -> Result<(), LiveError> + Send,
-    mut interfaces: Vec<Interface>,
+    (mut interfaces, arrived): (Vec<Interface>, Arrived),
     mut watches: Vec<Watch>,
     (periods, span): (&[Duration], Duration),
     cancel: &AtomicBool,
@@ -199,7 +196,7 @@ fn measure(
     let count = |e| LiveError::io("read the counters", e);
     Ok(BurstRun {
         tracks: joined(polled).map_err(count)?,
-        arrived: |counts| counts.rx_bytes,
+        arrived,
         drops: after.map_err(count)?.saturating_sub(before.map_err(count)?),
     })
 }
@@ -283,7 +280,7 @@ impl Mesh {
             let address = SocketAddr::new(address, PORT);
             for (from, other) in hosts.iter().enumerate().filter(|(from, _)| *from != to) {
                 let stream = sockets::connect(&other.namespace, address, sockets::socket)?;
-                let (accepted, _) = listener.accept()?;
+                let accepted = sockets::accept(&listener)?;
                 accepted.set_nodelay(true)?;
                 for stream in [&stream, &accepted] {
                     stream.set_nonblocking(true)?;

@@ -16,15 +16,12 @@ use std::io;
 use std::net::{self, SocketAddr};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
 /// The number of ours.
 const OURS: u8 = 1;
 const PORT: u16 = 5_007;
-/// An answer that takes longer does not come.
-const LOST: Duration = Duration::from_secs(5);
 
 /// Both hosts.
 pub(crate) struct Facing {
@@ -64,7 +61,8 @@ impl Facing {
         self.lab.shape(Port::Kernel, shape).map(drop)
     }
 
-    /// Has ours run until it is told to stop, which it is when `kernels` has ended; what both gave.
+    /// Has ours run until it is told to stop, which it is when `kernels` has ended; what both gave. Ours may
+    /// fail, so `kernels` waits for nothing of it without a time-out.
     pub(crate) fn run<A: Send, B, F: Future<Output = io::Result<A>>>(
         self,
         tcp: TcpConfig,
@@ -91,12 +89,12 @@ impl Facing {
             drop(stopping);
             let of_ours = ours.join();
             let of_ours = of_ours.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            // What ended ours ends the kernel's, too.
+            // Where ours failed, the kernel's waited in vain.
             Ok((of_ours?, of_kernel?))
         })
     }
 
-    /// Has ours answer what `client` asks over its socket, which waits for [`LOST`] at most.
+    /// Has ours answer what `client` asks over its socket, which waits for [`CONNECT`](sockets::CONNECT) at most.
     pub(crate) fn answering<R>(
         self,
         tcp: TcpConfig,
@@ -117,7 +115,7 @@ impl Facing {
             // If it never listens its own error says why.
             let _ = listening.recv();
             let socket = sockets::connect(kernel.namespace(), at, sockets::cubic)?;
-            socket.set_read_timeout(Some(LOST))?;
+            socket.set_read_timeout(Some(sockets::CONNECT))?;
             client(kernel, socket)
         };
         self.run(tcp, ours, kernels).map(|((), asked)| asked)

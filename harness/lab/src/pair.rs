@@ -100,7 +100,7 @@ impl Pair {
         let listener = sockets::listen(&self.b.namespace, PORT, 1, new)?;
         let to = SocketAddr::new(self.b.address(), PORT);
         let stream = sockets::connect(&self.a.namespace, to, new)?;
-        let (accepted, _) = listener.accept()?;
+        let accepted = sockets::accept(&listener)?;
         accepted.set_nodelay(true)?;
         Ok((stream, accepted))
     }

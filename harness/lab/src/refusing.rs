@@ -7,6 +7,7 @@
 use crate::LiveError;
 use crate::lab::{self, Owned, Plug, Port};
 use crate::shaper::Shape;
+use crate::sockets;
 use narrows::config::TcpConfig;
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::refusing::Refusing;
@@ -23,7 +24,6 @@ const PORT: u16 = 5_006;
 const SERVER: u8 = 1;
 const CLIENT: u8 = 2;
 const CHUNK: usize = 64 << 10;
-const CONNECT: Duration = Duration::from_secs(5);
 /// A full frame.
 const FRAME: ByteCount = ByteCount::new(lab::MTU as u64 + 14);
 
@@ -109,7 +109,7 @@ async fn flow(server: &Stack, client: &Stack, spec: &RefusingSpec) -> io::Result
     let [address, _] = lab::addresses(SERVER);
     let address = SocketAddr::new(address, PORT);
     let listener = TcpListener::bind(server, address).await?;
-    let connecting = tokio::time::timeout(CONNECT, TcpStream::connect(client, address));
+    let connecting = tokio::time::timeout(sockets::CONNECT, TcpStream::connect(client, address));
     let (sender, accepted) = tokio::join!(connecting, listener.accept());
     let (mut sender, (mut receiver, _)) = (sender??, accepted?);
     let reading = async {

@@ -11,6 +11,7 @@ use crate::LiveError;
 use crate::meter::Interface;
 use crate::pair::Pair;
 use crate::shaper::Shape;
+use crate::sockets;
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Duration, Rate};
 use narrows_experiment::file::Loaded;
@@ -120,6 +121,8 @@ pub fn kernel(spec: &ShapingSpec, cancel: &AtomicBool) -> Result<Conformance, Li
         .map_err(failed)?;
     // The first asks who has the address.
     from.send(&[0]).map_err(failed)?;
+    to.set_read_timeout(Some(sockets::CONNECT))
+        .map_err(failed)?;
     to.recv(&mut [0]).map_err(failed)?;
     sleep(PAUSE);
     let mut interface = Interface::within(pair.b.namespace(), crate::lab::KERNEL_INTERFACE);

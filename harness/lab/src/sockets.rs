@@ -1,13 +1,13 @@
 //! Sockets of hosts of the kernel's.
 
 use crate::netns::Namespace;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A handshake that takes longer is a failure.
-const CONNECT: Duration = Duration::from_secs(5);
+/// A handshake that takes longer is a failure, and an answer to the first packet.
+pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 
 /// A socket whose end leaves nothing behind: after a crash, too, the kernel sends a reset and
 /// forgets it.
@@ -52,4 +52,38 @@ pub(crate) fn connect(
         socket.connect_timeout(&to.into(), CONNECT)?;
         Ok::<_, io::Error>(socket.into())
     })?
+}
+
+/// The next connection of a listener, which waits for [`CONNECT`] at most: who is to connect may have
+/// failed.
+pub(crate) fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+    accept_within(listener, CONNECT)
+}
+
+fn accept_within(listener: &TcpListener, time: Duration) -> io::Result<TcpStream> {
+    // It is that of accept, too.
+    SockRef::from(listener).set_read_timeout(Some(time))?;
+    let (accepted, _) = listener.accept().map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => e,
+    })?;
+    // Which it has from the listener.
+    accepted.set_read_timeout(None)?;
+    Ok(accepted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_accepts_does_not_wait_for_ever_and_who_is_accepted_may_be_silent_for_longer() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let time = Duration::from_millis(20);
+        let nobody = accept_within(&listener, time).unwrap_err();
+        assert_eq!(nobody.kind(), io::ErrorKind::TimedOut);
+        let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let accepted = accept_within(&listener, time).unwrap();
+        assert_eq!(accepted.read_timeout().unwrap(), None);
+    }
 }

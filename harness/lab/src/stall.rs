@@ -103,7 +103,7 @@ pub fn run(spec: &StallSpec, cancel: &AtomicBool) -> Result<StallRun, LiveError>
     });
     let listener = listener.map_err(failed)?;
     let accept = || {
-        let (node, _) = listener.accept()?;
+        let node = sockets::accept(&listener)?;
         node.set_nodelay(true)?;
         node.set_nonblocking(true)?;
         Ok(node)

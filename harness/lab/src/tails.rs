@@ -7,6 +7,7 @@
 use crate::LiveError;
 use crate::lab::{self, Owned, Plug, Port};
 use crate::shaper::Shape;
+use crate::sockets;
 use narrows::config::TcpConfig;
 use narrows::device::marking::QueueDepth;
 use narrows::driver::tokio::{Stack, TcpListener, TcpStream};
@@ -26,7 +27,6 @@ const REPLY: usize = 100;
 const CHUNK: usize = 64 << 10;
 /// The bytes of a request that say how long it is.
 const LENGTH: usize = 8;
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// What runs.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ async fn call(stacks: &[Stack], spec: &TailsSpec) -> io::Result<TailsRun> {
         for (nth, (_, connections)) in spec.calls.iter().enumerate() {
             for _ in 0..*connections {
                 let stream = TcpStream::connect(client, address);
-                let stream = tokio::time::timeout(CONNECT, stream).await??;
+                let stream = tokio::time::timeout(sockets::CONNECT, stream).await??;
                 stream.set_nodelay(true)?;
                 streams.push((nth, stream));
             }

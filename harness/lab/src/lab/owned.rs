@@ -24,7 +24,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the names of labs begin with that were given none.
-pub const OWNED_PREFIX: &str = "narrows-incast-";
+pub const OWNED_PREFIX: &str = "narrows-run-";
 
 const REMARK: &str = "narrows live: of one program";
 /// An address of the switch's namespace only.
