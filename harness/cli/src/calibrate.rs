@@ -2,26 +2,31 @@
 //! shaper lets go beside the simulated one.
 
 use super::output::print;
-use super::{App, Console, EXIT_OK, Stop};
+use super::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop};
 use narrows::Duration;
 use narrows_experiment::model::nic::Cpu;
 use narrows_lab::LiveError;
 use narrows_lab::calibrate::{Calibration, Costs, run as measure};
+use narrows_lab::lab;
 use narrows_lab::shaping::{self, Conformance, ShapingSpec};
 use narrows_report::points::number;
 use narrows_report::table::Colour;
 use narrows_story::grid::Grid;
 use narrows_story::text;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Run it; the exit code.
 pub(super) fn run(_: &App, console: &mut Console<'_>) -> Result<u8, Stop> {
+    let failed = |e: LiveError| Stop::Failed(e.to_string());
+    lab::check_kernels().map_err(failed)?;
     console.say("Measuring on two hosts of the kernel's, for some seconds ...\n\n")?;
-    let seen = measure(console.cancel).map_err(|e| Stop::Failed(e.to_string()))?;
-    let colour = match console.colour {
-        true => Colour::Ansi,
-        false => Colour::Plain,
+    let cancelled = || console.cancel.load(Ordering::Relaxed);
+    let seen = match measure(console.cancel) {
+        Err(_) if cancelled() => return Ok(EXIT_INTERRUPTED),
+        seen => seen.map_err(failed)?,
     };
+    let colour = console.colours();
     let mut said = text::table(&table(&seen), colour);
     let _ = match seen.merging {
         Some(merging) => writeln!(
@@ -38,14 +43,29 @@ pub(super) fn run(_: &App, console: &mut Console<'_>) -> Result<u8, Stop> {
         ),
     };
     said += &knobs(&seen);
-    let shapers = shapers(console).map_err(|e| Stop::Failed(e.to_string()))?;
-    let _ = write!(said, "\n{}", text::table(&shapers, colour));
+    // Whatever becomes of the shaper.
     print(console.stdout, &said)?;
+    let shapers = match shapers(console.cancel) {
+        Err(_) if cancelled() => return Ok(EXIT_INTERRUPTED),
+        shapers => beside(shapers, colour).map_err(failed)?,
+    };
+    print(console.stdout, &shapers)?;
     Ok(EXIT_OK)
 }
 
+/// The shapers in words; that a kernel has none is said.
+fn beside(shapers: Result<Grid, LiveError>, colour: Colour) -> Result<String, LiveError> {
+    match shapers {
+        Ok(grid) => Ok(format!("\n{}", text::table(&grid, colour))),
+        Err(e @ LiveError::NoShaper) => Ok(format!(
+            "\nWhat this kernel's shaper lets go is not known: {e}.\n"
+        )),
+        Err(e) => Err(e),
+    }
+}
+
 /// What shapers of the same rate and burst let go.
-fn shapers(console: &Console<'_>) -> Result<Grid, LiveError> {
+fn shapers(cancel: &AtomicBool) -> Result<Grid, LiveError> {
     let spec = ShapingSpec::default();
     let title = format!(
         "{} with a burst of {}",
@@ -59,10 +79,7 @@ fn shapers(console: &Console<'_>) -> Result<Grid, LiveError> {
     let head = [&title, "lets go beyond the rate", "carries after the burst"];
     Ok(Grid {
         rows: vec![
-            row(
-                "tbf of this kernel",
-                shaping::kernel(&spec, console.cancel)?,
-            ),
+            row("tbf of this kernel", shaping::kernel(&spec, cancel)?),
             row("simulated", shaping::simulated(&spec, Duration::ZERO)?),
             row(
                 "simulated, at ticks of 4 ms",
@@ -117,6 +134,14 @@ fn knobs(seen: &Calibration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_without_a_shaper_is_told_of_and_other_failures_are_failures() {
+        let said = beside(Err(LiveError::NoShaper), Colour::Plain).unwrap();
+        assert!(said.contains("modprobe sch_tbf"), "{said}");
+        let other = LiveError::io("shape", std::io::ErrorKind::TimedOut.into());
+        assert!(beside(Err(other), Colour::Plain).is_err());
+    }
 
     #[test]
     fn what_is_printed_is_a_section_that_an_experiment_can_have() {

@@ -116,6 +116,17 @@ pub(super) struct Options {
     quiet: bool,
 }
 
+impl Options {
+    /// The option that says where a capture is taken, if any does.
+    pub(super) const fn capture_place(&self) -> Option<&'static str> {
+        match (&self.pcap_at, self.pcap_side) {
+            (Some(_), _) => Some("pcap-at"),
+            (None, Some(_)) => Some("pcap-side"),
+            (None, None) => None,
+        }
+    }
+}
+
 /// The ends of a link.
 const SIDES: &[Word<Side>] = &[
     (

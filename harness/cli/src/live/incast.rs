@@ -21,6 +21,7 @@ const KERNEL_DELAYED_ACK: &str = "2/40ms";
 pub(crate) struct LiveIncast;
 
 #[derive(Debug, Args)]
+#[command(mut_arg("pcap_at", |arg| arg.hide(true)), mut_arg("pcap_side", |arg| arg.hide(true)))]
 pub(super) struct LiveIncastArgs {
     #[command(flatten)]
     short: Short<LiveIncast>,
@@ -95,6 +96,12 @@ pub(super) fn run(
     command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
+    if let Some(option) = args.options.capture_place() {
+        return Err(Stop::Wrong(format!(
+            "error: a live capture is of the frames of all hosts of ours, each at its own device, and of no \
+             other place: leave --{option} out\n"
+        )));
+    }
     let own = format!("{OWNED_PREFIX}{}", std::process::id());
     let mut place = LivePlace::new(args.name.clone().unwrap_or(own));
     let mut options = args.options.clone();
