@@ -67,6 +67,10 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
     if args.live {
         return teller.live(story, console);
     }
+    let figure = args.figure.as_deref().unwrap_or_default();
+    if args.svg.is_some() {
+        check_figure(story, figure)?;
+    }
     let report = match teller.report(story, console)? {
         Some(report) => report,
         None => return Ok(EXIT_INTERRUPTED),
@@ -74,10 +78,6 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
     let colour = console.colours();
     let said = text::report(&report, colour, console.columns);
     print(console.stdout, &said)?;
-    if let Some(path) = &args.svg {
-        let svg = drawn(&report, args.figure.as_deref().unwrap_or_default())?;
-        OutputFile::create("figure", path)?.finish_with(svg.as_bytes())?;
-    }
     if let Some(dir) = &args.out {
         write_folder(dir, &report)?;
     }
@@ -91,6 +91,11 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
         let page = docs::replaced(&before, story.name, &docs::section(&report));
         write_figures(dir, &report)?;
         OutputFile::create("page", &path)?.finish_with(page.as_bytes())?;
+    }
+    // Last: there may be none, where it takes all rows.
+    if let Some(path) = &args.svg {
+        let svg = drawn(&report, figure)?;
+        OutputFile::create("figure", path)?.finish_with(svg.as_bytes())?;
     }
     Ok(code(&report))
 }
@@ -123,25 +128,33 @@ fn named(name: &str) -> Result<&'static Story, Stop> {
     Err(Stop::Failed(why))
 }
 
-/// The figure of a story with a name, as SVG; the first has an empty one.
+/// Whether a story has a figure with a name; the first has an empty one.
+fn check_figure(story: &Story, name: &str) -> Result<(), Stop> {
+    let names = || story.figures.iter().map(|figure| figure.name);
+    if names().any(|known| known == name) {
+        return Ok(());
+    }
+    let others: Vec<&str> = names().filter(|n| !n.is_empty()).collect();
+    let there = match others.is_empty() {
+        true => "--svg without --figure writes the one that there is".to_owned(),
+        false => format!("beside the first there are {}", others.join(", ")),
+    };
+    let story = story.name;
+    Err(Stop::Wrong(format!(
+        "error: '{story}' has no figure '{name}': {there}\n"
+    )))
+}
+
+/// The figure of a story with a name, as SVG.
 fn drawn(report: &Report<'_>, name: &str) -> Result<String, Stop> {
     let story = report.story.name;
-    let figures = &report.figures;
-    match figures.iter().find(|(known, _)| *known == name) {
-        Some((_, Ok(chart))) => Ok(chart.svg(Theme::Paper)),
-        Some((_, Err(why))) => Err(Stop::Failed(format!("'{story}' has no such figure: {why}"))),
-        None => {
-            let names: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
-            let names: Vec<&str> = names.into_iter().filter(|n| !n.is_empty()).collect();
-            let there = match names.is_empty() {
-                true => "--svg without --figure writes the one that there is".to_owned(),
-                false => format!("beside the first there are {}", names.join(", ")),
-            };
-            Err(Stop::Wrong(format!(
-                "error: '{story}' has no figure '{name}': {there}\n"
-            )))
-        }
-    }
+    let figure = report.figures.iter().find(|(known, _)| *known == name);
+    let why = match figure {
+        Some((_, Ok(chart))) => return Ok(chart.svg(Theme::Paper)),
+        Some((_, Err(why))) => why.to_string(),
+        None => "it was not drawn".to_owned(),
+    };
+    Err(Stop::Failed(format!("'{story}' has no such figure: {why}")))
 }
 
 fn code(report: &Report<'_>) -> u8 {
@@ -254,7 +267,7 @@ fn folder(what: &'static str, path: &Path) -> Result<(), Stop> {
 
 fn write_figures(dir: &Path, report: &Report<'_>) -> Result<(), Stop> {
     let dir = dir.join(docs::FOLDER);
-    for (name, svg) in docs::figures(report) {
+    for (name, svg) in docs::figures(report, &docs::file_name(report.story.name)) {
         folder("figure", &dir)?;
         OutputFile::create("figure", &dir.join(name))?.finish_with(svg.as_bytes())?;
     }
@@ -268,12 +281,8 @@ fn write_folder(dir: &Path, report: &Report<'_>) -> Result<(), Stop> {
         let file = OutputFile::create(what, &dir.join(name))?;
         Ok(file.finish_with(text.as_bytes())?)
     };
-    for (name, chart) in &report.figures {
-        if let Ok(chart) = chart {
-            let dash = if name.is_empty() { "" } else { "-" };
-            let file = format!("figure{dash}{name}.svg");
-            write("figure", &file, &chart.svg(Theme::Paper))?;
-        }
+    for (file, svg) in docs::figures(report, "figure") {
+        write("figure", &file, &svg)?;
     }
     let tables = report
         .tables

@@ -83,7 +83,7 @@ pub fn section(report: &Report<'_>) -> String {
             let _ = writeln!(out, "*No sentence: {why}.*\n");
         }
     }
-    for (name, chart) in drawn(report) {
+    for (name, chart) in drawn(report, &file_name(story.name)) {
         let _ = writeln!(out, "![{}]({FOLDER}/{name})\n", chart.title);
     }
     for (title, grid) in &report.tables {
@@ -138,19 +138,19 @@ pub fn open_section(name: &str, about: &str) -> String {
     out
 }
 
-/// The figures of a story as files: the name of each in the folder, and the SVG.
-pub fn figures(report: &Report<'_>) -> Vec<(String, String)> {
+/// The figures of a story as files: the name of each, `base.svg` for the first and `base-NAME.svg` for others,
+/// and the SVG.
+pub fn figures(report: &Report<'_>, base: &str) -> Vec<(String, String)> {
     let svg = |(name, chart): (String, &Chart)| (name, chart.svg(Theme::Paper));
-    drawn(report).map(svg).collect()
+    drawn(report, base).map(svg).collect()
 }
 
 /// The figures that there are, each under the name of its file.
-fn drawn<'r>(report: &'r Report<'_>) -> impl Iterator<Item = (String, &'r Chart)> {
-    let story = file_name(report.story.name);
+fn drawn<'r>(report: &'r Report<'_>, base: &str) -> impl Iterator<Item = (String, &'r Chart)> {
     report.figures.iter().filter_map(move |(name, chart)| {
         let chart = chart.as_ref().ok()?;
         let dash = if name.is_empty() { "" } else { "-" };
-        Some((format!("{story}{dash}{name}.svg"), chart))
+        Some((format!("{base}{dash}{name}.svg"), chart))
     })
 }
 

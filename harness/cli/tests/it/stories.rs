@@ -48,3 +48,19 @@ fn what_a_story_names_to_run_next_runs() {
     }
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Before the story is told, which takes a minute.
+#[test]
+fn a_figure_that_a_story_does_not_have_is_refused_at_once() {
+    let name = format!("narrows-no-figure-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let ran = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .args(["story", "incast", "--figure", "nope", "--svg"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{err}");
+    assert!(err.contains("no figure 'nope'"), "{err}");
+    assert!(ran.stdout.is_empty() && !path.exists());
+}

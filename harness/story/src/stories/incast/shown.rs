@@ -145,8 +145,7 @@ pub(super) fn timeline(played: &Played) -> Answer<Chart> {
         }
     });
     Ok(Chart {
-        title: "What the client's port carries in each millisecond, 16 servers; every second block is shaded"
-            .to_owned(),
+        title: "What the client's port carries in each millisecond, 16 servers".to_owned(),
         x: Axis {
             label: "Time (ms)".to_owned(),
             range: Some((0.0, SHOWN)),

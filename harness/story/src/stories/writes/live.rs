@@ -34,12 +34,29 @@ struct Variant {
 const WRITTEN: &str = "1+1+1+1+n";
 const DELAYED: &str = "2/40ms";
 
+/// What waits, with nothing that ends it.
+const WAITING: Variant = Variant {
+    name: "1+1+1+1+n, window of 3 after a pause, delayed ACK",
+    simulated: [WRITTEN, "rfc5681", DELAYED, "rack-notlp"],
+    live: |_| {},
+};
+
+/// It cures the wait that the window is what it was.
+const KEPT: Variant = Variant {
+    name: "... with the window kept",
+    simulated: [WRITTEN, "keep", DELAYED, "rack-notlp"],
+    live: |spec| spec.idle_restart = false,
+};
+
+/// And so does one write.
+const AT_ONCE: Variant = Variant {
+    name: "written at once",
+    simulated: ["n", "rfc5681", DELAYED, "rack-notlp"],
+    live: |spec| spec.writes = vec![400],
+};
+
 const VARIANTS: &[Variant] = &[
-    Variant {
-        name: "1+1+1+1+n, window of 3 after a pause, delayed ACK",
-        simulated: [WRITTEN, "rfc5681", DELAYED, "rack-notlp"],
-        live: |_| {},
-    },
+    WAITING,
     Variant {
         name: "... with tail loss probes",
         simulated: [WRITTEN, "rfc5681", DELAYED, "rack"],
@@ -55,16 +72,8 @@ const VARIANTS: &[Variant] = &[
         simulated: [WRITTEN, "rfc5681", "off", "rack-notlp"],
         live: |spec| spec.delayed_ack = false,
     },
-    Variant {
-        name: "... with the window kept",
-        simulated: [WRITTEN, "keep", DELAYED, "rack-notlp"],
-        live: |spec| spec.idle_restart = false,
-    },
-    Variant {
-        name: "written at once",
-        simulated: ["n", "rfc5681", DELAYED, "rack-notlp"],
-        live: |spec| spec.writes = vec![400],
-    },
+    KEPT,
+    AT_ONCE,
 ];
 
 impl Variant {
@@ -127,25 +136,31 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
         }
         grid.rows.push(row);
     }
+    let of = |variant: &Variant| {
+        let at = VARIANTS.iter().position(|v| v.name == variant.name);
+        let times = at.and_then(|at| Some((kernels.get(at)?, ours.get(at)?)));
+        times.ok_or_else(|| format!("nothing ran '{}'", variant.name))
+    };
+    let (waiting, kept, at_once) = (of(&WAITING)?, of(&KEPT)?, of(&AT_ONCE)?);
     let found = vec![
         Found {
             claim: "S6",
-            finding: Finding::all([wait("the kernel's", &kernels[0]), wait("ours", &ours[0])]),
+            finding: Finding::all([wait("the kernel's", waiting.0), wait("ours", waiting.1)]),
             because: LATE,
         },
         Found {
             claim: "S5",
             finding: Finding::all([
-                cured("median of one write of the kernel's", &kernels[5]),
-                cured("of ours", &ours[5]),
+                cured("median of one write of the kernel's", at_once.0),
+                cured("of ours", at_once.1),
             ]),
             because: LATE,
         },
         Found {
             claim: "S9",
             finding: Finding::all([
-                cured("median with the kernel's window kept", &kernels[4]),
-                cured("with ours kept", &ours[4]),
+                cured("median with the kernel's window kept", kept.0),
+                cured("with ours kept", kept.1),
             ]),
             because: LATE,
         },
