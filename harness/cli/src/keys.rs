@@ -121,6 +121,10 @@ fn keys_text(registry: &Registry, pattern: Option<&str>, bold: bool) -> String {
             "change.N.link.KEY, change.N.queue.KEY",
             "as network.link and network.queue, what a change sets",
         ),
+        (
+            "change.N.nic.gro",
+            "as host.nic.gro, what a change sets or toggles at hosts",
+        ),
         ("sweep.\"KEY\"", "values of a key, each in its turn"),
         (
             "expect.N.where.\"KEY\"",

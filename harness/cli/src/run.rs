@@ -195,7 +195,7 @@ impl Options {
             }
             notes.extend(argument.put(experiment, registry)?);
         }
-        experiment.leave_idle_out(&before);
+        experiment.leave_idle_out(&before, given.iter().map(Given::key));
         Ok(Applied {
             before,
             given,

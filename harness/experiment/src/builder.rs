@@ -275,13 +275,17 @@ impl Builder<'_> {
         let mut errors: Vec<(usize, Invalid)> = Vec::new();
         let mut steps: Vec<(usize, Step)> = self.steps.into_iter().enumerate().collect();
         steps.sort_by_key(|(_, step)| rank(step));
+        let mut set = Vec::new();
         for (n, step) in steps {
+            if let Step::Set(key, _) = &step {
+                set.push(key.clone());
+            }
             if let Err(e) = apply(&mut experiment, self.registry, step) {
                 errors.push((n, e));
             }
         }
         if errors.is_empty() {
-            experiment.leave_idle_out(&start);
+            experiment.leave_idle_out(&start, set.iter().map(String::as_str));
             return Ok(experiment);
         }
         errors.sort_by_key(|(n, _)| *n);

@@ -170,11 +170,11 @@ impl<'a> Stage<'a> {
             Extent::Usual => scene.usually,
             Extent::Full => &[],
         };
-        let keys = scene.common.iter().chain(scene.set);
-        for (key, value) in keys.chain(usual) {
+        let keys = || scene.common.iter().chain(scene.set).chain(usual);
+        for (key, value) in keys() {
             put(&mut experiment, registry, key, value).map_err(|e| format!("{key}: {e}"))?;
         }
-        experiment.leave_idle_out(&shipped);
+        experiment.leave_idle_out(&shipped, keys().map(|(key, _)| *key));
         Ok(experiment)
     }
 }

@@ -110,6 +110,11 @@ impl Given {
         format!("--{}", self.what.option())
     }
 
+    /// The key, or its short name, as it is given.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The key as an axis of the sweep has it.
     pub(super) fn axis(&self, experiment: &Experiment) -> String {
         experiment.axis_name(&self.key)

@@ -585,6 +585,7 @@ fn everything_that_has_a_key_is_listed() {
         "traffic.NAME.size (bulk)",
         "probe.NAME.every (rate)",
         "change.N.at",
+        "change.N.nic.gro",
         "expect.N.that",
     ] {
         assert!(keys.contains(key), "{key}");

@@ -10,18 +10,19 @@ use crate::model::{Change as Asked, Experiment, Invalid, Nic};
 use crate::net::change::{Change, RECEIVE_RING};
 use crate::net::graph::{Graph, NodeId};
 use crate::net::network::Network;
-use crate::net::packet::PortId;
+use crate::net::packet::{HostId, PortId};
 use crate::registry::Registry;
 use crate::sim::time::SimTime;
+use narrows::Duration;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// The changes of a run, by time.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     asked: Vec<Prepared>,
-    /// When something comes, which of them, and whether it is undone then; the next one on top.
-    due: BinaryHeap<Reverse<(SimTime, usize, Way)>>,
+    /// When something comes, whether it is undone then, and which of them; the next one on top.
+    due: BinaryHeap<Reverse<(SimTime, Way, usize)>>,
     made: Vec<(SimTime, String)>,
     told: Option<Lines>,
 }
@@ -29,13 +30,16 @@ pub(super) struct Changes {
 /// Whether a change comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
-    // A change that ends when the next begins ends first.
+    // A change that ends when another begins ends first.
     Undo,
     Make,
 }
 
 #[derive(Debug)]
 struct Prepared {
+    /// Its number in the experiment.
+    number: usize,
+    at: SimTime,
     make: Vec<Change>,
     /// What it makes each second time, if that is something else.
     back: Option<(Vec<Change>, String)>,
@@ -43,6 +47,35 @@ struct Prepared {
     during: Option<SimTime>,
     every: Option<SimTime>,
     what: String,
+    /// What ends when it ends, if that is not what it makes.
+    ends: Option<String>,
+}
+
+impl Prepared {
+    /// Until when another of the same must not come, because this is undone, or comes again.
+    fn end(&self) -> SimTime {
+        match (self.every, self.during) {
+            (None, Some(during)) => self.at + during,
+            (None, None) if self.offloads().next().is_some() => {
+                // Those that come later know of it.
+                self.at + SimTime::from_duration(Duration::from_nanos(1))
+            }
+            _ => SimTime::MAX,
+        }
+    }
+
+    /// The receive offload that it gives hosts.
+    fn offloads(&self) -> impl Iterator<Item = (HostId, u32)> {
+        self.make.iter().filter_map(|change| match change {
+            Change::Offload { host, most } => Some((*host, *most)),
+            _ => None,
+        })
+    }
+
+    /// Whether what it makes stays: a toggle ends with its ring alone.
+    fn stays(&self) -> bool {
+        self.during.is_none() || self.back.is_some()
+    }
 }
 
 impl Changes {
@@ -61,8 +94,14 @@ impl Changes {
             return Ok(all);
         }
         let mut scratch = scratch()?;
-        for (n, asked) in experiment.changes.iter().enumerate() {
-            let prepared = prepare(n, asked, experiment, registry, graph)?;
+        let mut offloads = Offloads {
+            graph,
+            changed: BTreeMap::new(),
+        };
+        let mut in_order: Vec<(usize, &Asked)> = experiment.changes.iter().enumerate().collect();
+        in_order.sort_by_key(|(_, asked)| asked.when.at);
+        for (n, asked) in in_order {
+            let prepared = prepare(n, asked, experiment, registry, &offloads)?;
             let back = prepared.back.iter().flat_map(|(back, _)| back);
             for change in prepared.make.iter().chain(back).chain(&prepared.undo) {
                 scratch.try_change(change).map_err(|e| {
@@ -70,46 +109,42 @@ impl Changes {
                     Invalid::new(at, e.to_string())
                 })?;
             }
-            let at = SimTime::from_duration(asked.when.at);
-            if let Some((other, port)) = all.overlapping(&prepared, at, experiment) {
-                let why = format!(
-                    "overlaps change.{other} at {}: what is undone first would undo the other, too",
-                    graph.port_name(port)
-                );
+            if let Some((other, aspect)) = all.overlapping(&prepared) {
+                let (place, why) = match aspect {
+                    Aspect::Offload(host) => (
+                        graph.node_name(NodeId::Host(host)).to_owned(),
+                        "receive offload is to be two things at once",
+                    ),
+                    Aspect::Port(port, _) => (
+                        graph.port_name(port),
+                        "what is undone first would undo the other, too",
+                    ),
+                };
+                let why = format!("overlaps change.{other} at {place}: {why}");
                 return Err(Invalid::new(format!("change.{n}.at"), why));
             }
-            all.due.push(Reverse((at, n, Way::Make)));
+            if prepared.stays() {
+                offloads.changed.extend(prepared.offloads());
+            }
+            all.due
+                .push(Reverse((prepared.at, Way::Make, all.asked.len())));
             all.asked.push(prepared);
         }
         Ok(all)
     }
 
-    /// An earlier one of the list that is about the same of a port at the same time, where one of
-    /// the two is undone.
-    fn overlapping(
-        &self,
-        new: &Prepared,
-        at: SimTime,
-        experiment: &Experiment,
-    ) -> Option<(usize, PortId)> {
-        let end = |at: SimTime, p: &Prepared| match (p.every, p.during) {
-            (None, Some(during)) => at + during,
-            _ => SimTime::MAX,
-        };
-        let aspects = |p: &Prepared| -> Vec<(PortId, &'static str)> {
-            let of = p.make.iter();
-            of.filter_map(|c| Some((place(c)?, aspect(c)))).collect()
-        };
+    /// An earlier one that is about the same at the same time, where one of the two is undone.
+    fn overlapping(&self, new: &Prepared) -> Option<(usize, Aspect)> {
+        let aspects = |p: &Prepared| -> Vec<Aspect> { p.make.iter().filter_map(aspect).collect() };
         let mine = aspects(new);
-        self.asked.iter().enumerate().find_map(|(n, other)| {
-            let began = SimTime::from_duration(experiment.changes[n].when.at);
-            let meet = at < end(began, other) && began < end(at, new);
+        self.asked.iter().find_map(|other| {
+            let meet = new.at < other.end() && other.at < new.end();
             if !meet || (new.during.is_none() && other.during.is_none()) {
                 return None;
             }
             let theirs = aspects(other);
             let both = mine.iter().find(|a| theirs.contains(a))?;
-            Some((n, both.0))
+            Some((other.number, *both))
         })
     }
 
@@ -126,7 +161,7 @@ impl Changes {
     /// What is to be changed now.
     pub(super) fn take_due(&mut self, now: SimTime) -> Vec<Change> {
         let mut changes = Vec::new();
-        while let Some(&Reverse((at, n, way))) = self.due.peek()
+        while let Some(&Reverse((at, way, n))) = self.due.peek()
             && at <= now
         {
             self.due.pop();
@@ -134,18 +169,19 @@ impl Changes {
             match way {
                 Way::Undo => {
                     changes.extend(asked.undo.iter().cloned());
-                    self.made.push((at, format!("end of {}", asked.what)));
-                    super::trace::change(self.told.as_ref(), at, "undo", &asked.what);
+                    let what = asked.ends.as_ref().unwrap_or(&asked.what);
+                    self.made.push((at, format!("end of {what}")));
+                    super::trace::change(self.told.as_ref(), at, "undo", what);
                 }
                 Way::Make => {
                     changes.extend(asked.make.iter().cloned());
                     self.made.push((at, asked.what.clone()));
                     super::trace::change(self.told.as_ref(), at, "make", &asked.what);
                     if let Some(during) = asked.during {
-                        self.due.push(Reverse((at + during, n, Way::Undo)));
+                        self.due.push(Reverse((at + during, Way::Undo, n)));
                     }
                     if let Some(every) = asked.every {
-                        self.due.push(Reverse((at + every, n, Way::Make)));
+                        self.due.push(Reverse((at + every, Way::Make, n)));
                     }
                     if let Some((make, what)) = &mut asked.back {
                         std::mem::swap(make, &mut asked.make);
@@ -163,24 +199,40 @@ impl Changes {
     }
 }
 
-/// The port that a change is about: of a NIC's offload the NIC.
-fn place(change: &Change) -> Option<PortId> {
-    match change {
-        Change::Offload { host, .. } => Some(PortId(host.0)),
-        _ => change.port(),
-    }
+/// What a change is about: two of one cannot be in force at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aspect {
+    /// Something of a port.
+    Port(PortId, &'static str),
+    /// A host's receive offload.
+    Offload(HostId),
 }
 
-/// What of a port a change is about: two of one cannot be in force at once.
-fn aspect(change: &Change) -> &'static str {
-    match change {
+/// What a change is about that may be undone.
+fn aspect(change: &Change) -> Option<Aspect> {
+    let of_port = match change {
+        Change::Offload { host, .. } => return Some(Aspect::Offload(*host)),
         Change::Rate { .. } => "rate",
         Change::Delay { .. } => "delay",
         Change::Faults { .. } => "faults",
         Change::LinkDown { .. } | Change::LinkUp { .. } => "link",
         Change::Withdraw { .. } | Change::Advertise { .. } => "route",
-        Change::Offload { .. } => "offload",
         _ => "queue",
+    };
+    Some(Aspect::Port(change.port()?, of_port))
+}
+
+/// The receive offload of hosts, with what earlier changes left.
+struct Offloads<'g> {
+    graph: &'g Graph,
+    changed: BTreeMap<HostId, u32>,
+}
+
+impl Offloads<'_> {
+    fn of(&self, host: HostId) -> u32 {
+        let first = || self.graph.host_egress(host).map(|e| e.nic.receive.offload);
+        let changed = self.changed.get(&host).copied();
+        changed.or_else(first).unwrap_or(0)
     }
 }
 
@@ -197,8 +249,9 @@ fn prepare(
     asked: &Asked,
     experiment: &Experiment,
     registry: &Registry,
-    graph: &Graph,
+    offloads: &Offloads<'_>,
 ) -> Result<Prepared, Invalid> {
+    let graph = offloads.graph;
     let when = &asked.when;
     let invalid = |key: &str, why: String| Invalid::new(format!("change.{n}.{key}"), why);
     if when.on.is_empty() {
@@ -249,13 +302,12 @@ fn prepare(
         let why = "for how long? Give 'for'".to_owned();
         span.ok_or_else(|| invalid("for", why))
     };
-    let offload = |host| graph.host_egress(host).map_or(0, |e| e.nic.receive.offload);
-    let (mut make, mut undo, mut back) = (Vec::new(), Vec::new(), None);
+    let (mut make, mut undo, mut back, mut ends) = (Vec::new(), Vec::new(), None, None);
     let what = match when.what {
         What::Set if asked.set.has(GRO) => {
             let most = given_offload(asked).unwrap_or_default();
             for host in hosts()? {
-                let was = offload(host);
+                let was = offloads.of(host);
                 make.push(Change::Offload { host, most });
                 undo.push(Change::Offload { host, most: was });
             }
@@ -303,7 +355,7 @@ fn prepare(
             let span = needs_span()?;
             let reset = |host| Change::NicReset { host, span };
             make.extend(hosts()?.into_iter().map(reset));
-            "ring loss".to_owned()
+            RING_LOSS.to_owned()
         }
         What::Toggle => {
             let span = needs_span()?;
@@ -311,7 +363,7 @@ fn prepare(
             let mut again = Vec::new();
             let mut ways = Vec::new();
             for host in hosts()? {
-                let was = offload(host);
+                let was = offloads.of(host);
                 let other = if was == 0 { MOST_OFFLOAD } else { 0 };
                 let most = given.unwrap_or(other);
                 if most == was {
@@ -333,19 +385,25 @@ fn prepare(
                 ),
             };
             back = Some((again, format!("{from} at {}", when.on)));
+            ends = Some(format!("{RING_LOSS} at {}", when.on));
             to
         }
     };
     Ok(Prepared {
+        number: n,
+        at: SimTime::from_duration(when.at),
         make,
         back,
         undo,
         during: span,
         every,
         what: format!("{what} at {}", when.on),
+        ends,
     })
 }
 
+/// What happens to a NIC that is set up anew, in words.
+const RING_LOSS: &str = "ring loss";
 /// The key of receive offload in a change.
 const GRO: &str = "nic.gro";
 /// Bytes of the largest packet there is.

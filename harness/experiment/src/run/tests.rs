@@ -334,6 +334,97 @@ fn hosts_pause_and_lose_their_rings() {
     }
 }
 
+const OFFLOADS: &str = r#"
+[network]
+topology = "star"
+hosts = 2
+[host.tcp]
+timestamps = false
+[group.h0.nic]
+gro = "off"
+rx_frames = 4
+rx_usecs = "100us"
+[[traffic]]
+name = "copy"
+kind = "bulk"
+from = "h1"
+to = "h0"
+[run]
+duration = "100ms"
+"#;
+
+/// Changes of h0's receive offload: each is when it comes, and what more it is.
+fn of_offload(changes: &[(&str, &str)]) -> String {
+    let change = |(at, more): &(&str, &str)| {
+        let more = more.replace(", ", "\n");
+        format!("[[change]]\non = \"h0\"\nat = \"{at}\"\n{more}\n")
+    };
+    let changes: String = changes.iter().map(change).collect();
+    format!("{OFFLOADS}{changes}")
+}
+
+/// What is toggled or set is what earlier changes left, in whatever order the file has them; and so is
+/// what comes back.
+#[test]
+fn changes_of_receive_offload_know_of_those_before() {
+    const TOGGLE: &str = "what = \"toggle\", for = \"20us\"";
+    const TO_OFF: &str = "what = \"toggle\", for = \"20us\", nic.gro = \"off\"";
+    const FOR_GOOD: &str = "nic.gro = \"32KiB\"";
+    const A_WHILE: &str = "nic.gro = \"32KiB\", for = \"20ms\"";
+    let (on, off, set) = (
+        "receive offload is 65535 bytes at h0",
+        "receive offload is off at h0",
+        "receive offload is 32768 bytes at h0",
+    );
+    for (changes, expected) in [
+        ([("20ms", TOGGLE), ("40ms", TOGGLE)], [(20, on), (40, off)]),
+        ([("20ms", TOGGLE), ("40ms", TO_OFF)], [(20, on), (40, off)]),
+        ([("40ms", TO_OFF), ("20ms", TOGGLE)], [(20, on), (40, off)]),
+        (
+            [("20ms", FOR_GOOD), ("40ms", TOGGLE)],
+            [(20, set), (40, off)],
+        ),
+        ([("20ms", A_WHILE), ("40ms", TOGGLE)], [(20, set), (40, on)]),
+        ([("40ms", TOGGLE), ("20ms", A_WHILE)], [(20, set), (40, on)]),
+    ] {
+        let outcome = run(&of_offload(&changes));
+        let made = outcome.changes.iter();
+        let made: Vec<(u64, &str)> = made
+            .map(|(at, what)| (at.as_nanos() / 1_000_000, what.as_str()))
+            .filter(|(_, what)| !what.starts_with("end"))
+            .collect();
+        assert_eq!(made, expected, "{changes:?}");
+    }
+    // What a while's end gives back is what the toggle made of it.
+    let merged = |changes: &[(&str, &str)]| {
+        let outcome = run(&of_offload(changes));
+        let all = Registry::default().metrics.of_run(&outcome);
+        let found = all.iter().find(|m| m.name == "frames_per_aggregate");
+        found.expect("it is measured").value.value()
+    };
+    let back = merged(&[("10ms", TOGGLE), ("20ms", A_WHILE)]);
+    let for_good = merged(&[("10ms", TOGGLE)]);
+    assert!(back > 0.8 * for_good && back > 2.0, "{back} {for_good}");
+    for changes in [
+        [("20ms", A_WHILE), ("30ms", TOGGLE)],
+        [("30ms", TOGGLE), ("20ms", A_WHILE)],
+        [("20ms", A_WHILE), ("20ms", FOR_GOOD)],
+        [("20ms", TOGGLE), ("20ms", TOGGLE)],
+        [
+            ("20ms", "what = \"toggle\", for = \"1ms\", every = \"5ms\""),
+            ("50ms", FOR_GOOD),
+        ],
+    ] {
+        let registry = Registry::default();
+        let loaded = Loaded::parse("x.toml", &of_offload(&changes), &registry).unwrap();
+        let why = loaded.experiment.check(&registry).unwrap_err().why;
+        assert!(
+            why.contains("at h0: receive offload is to be two things at once"),
+            "{why}"
+        );
+    }
+}
+
 #[test]
 fn impossible_changes_are_refused_before_anything_runs() {
     let registry = Registry::default();

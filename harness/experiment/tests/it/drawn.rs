@@ -3,7 +3,7 @@
 //!
 //! A new knob is drawn without a word here. Left out: whole numbers above [`MANY`] where there are so
 //! many (connections, calls), other sizes of networks than [`SHAPES`] and more than [`RUN`] of
-//! simulated time, for what they take; texts with a syntax of their own, but for their example; and
+//! simulated time, for what they take; texts with a syntax of their own, but for their examples; and
 //! the sections that say what is shown or expected.
 
 use narrows::wire::Flags;
@@ -67,7 +67,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 }
 
 /// Values of a kind: both ends of its range, and some between.
-fn values(kind: &Kind, registry: &Registry, ports: [&str; 2]) -> Vec<String> {
+pub(super) fn values(kind: &Kind, registry: &Registry, ports: [&str; 2]) -> Vec<String> {
     let within = |least: u64, most: u64, some: &[u64], unit: &str| {
         let ends = [least, least.saturating_add(1), most];
         let all = ends
@@ -100,11 +100,22 @@ fn values(kind: &Kind, registry: &Registry, ports: [&str; 2]) -> Vec<String> {
         Kind::Choice(choices) => words(choices),
         Kind::Name("congestion control") => named(registry.congestion.entries().map(|e| e.name())),
         Kind::Name("local-drop policy") => named(registry.local_drop.entries().map(|e| e.name())),
+        Kind::Name("RTO policy") => {
+            let names = registry.rto.entries().map(|e| e.name());
+            // Some need a time.
+            named(names.filter(|name| registry.rto.get(name).is_ok()))
+        }
         Kind::Name("loss detector") => named(registry.detectors.entries().map(|e| e.name())),
         Kind::Name(_) => Vec::new(),
         Kind::Hosts => words(&["h0", "h1", "h1..h2", "*"]),
         Kind::Ports => words(&ports),
-        Kind::Text(example) => vec![(*example).to_owned()],
+        Kind::Text(examples) => {
+            let each = examples
+                .split(", ")
+                .flat_map(|part| part.split(" or "))
+                .flat_map(|one| one.split(" (").next());
+            each.map(str::to_owned).collect()
+        }
         Kind::List(kind) => values(kind, registry, ports),
         Kind::Or(word, kind) => {
             let mut all = values(kind, registry, ports);

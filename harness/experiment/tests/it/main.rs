@@ -7,5 +7,6 @@ mod guide;
 mod host;
 mod incast;
 mod own_experiment;
+mod short_names;
 mod switches;
 mod trace;
