@@ -41,3 +41,10 @@ impl<F: Flows> PacketListener for AtHost<F> {
         }
     }
 }
+
+/// What a reading calls a flow between two hosts: with the port of the opener, which is ephemeral, above
+/// those that listen.
+pub(super) fn flow_name(from: &str, to: &str, ends: &FourTuple) -> String {
+    let port = ends.local.port().max(ends.remote.port());
+    format!("{from}->{to}:{port}")
+}

@@ -1,6 +1,6 @@
 //! `time-sequence`: each segment of chosen flows and each acknowledgement, as its sender sees them.
 
-use super::at_host::{AtHost, Flows};
+use super::at_host::{AtHost, Flows, flow_name};
 use super::instrument::{Instrument, Listener, View};
 use super::kind::Probe;
 use super::reading::{Reading, Series};
@@ -172,11 +172,9 @@ impl Flows for Seen {
         let nth = match (known, self.peers.get(&ends.remote.ip())) {
             (Some(nth), _) => nth,
             (None, Some(peer)) if self.flows.len() < self.most => {
-                // The opener's is ephemeral, above those that listen.
-                let port = ends.local.port().max(ends.remote.port());
                 self.flows.push(Flow {
                     ends,
-                    of: format!("{}->{peer}:{port}", self.name),
+                    of: flow_name(&self.name, peer, &ends),
                     scale: self.scales.get(&ends).copied().unwrap_or(0),
                     first: tcp.seq + (payload.offset as u32).wrapping_neg(),
                     sent: payload.offset,

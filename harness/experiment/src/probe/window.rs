@@ -1,5 +1,6 @@
 //! `window`: what lowers the congestion windows of senders, and what becomes of them in a round trip.
 
+use super::at_host::flow_name;
 use super::instrument::{Instrument, Listener, PacketListener, View};
 use super::kind::Probe;
 use super::reading::{Reading, Series};
@@ -30,8 +31,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// which it did not become smaller (median).
 ///
 /// A round trip begins with a segment and ends with its acknowledgement. A window that becomes smaller at
-/// the instant of a refusal does so for the refusal, as the network tells it; the other causes are what
-/// the connection says last before.
+/// the instant at which the network refuses a segment of the flow does so for the refusal; what the
+/// connection says of refusals does not count. The other causes are what it says last before.
 ///
 /// As series the window at the end of each round trip, and each time that it became smaller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,11 +160,11 @@ struct Row {
     at: Instant,
     cwnd: ByteCount,
     ssthresh: ByteCount,
-    from: From,
+    from: Origin,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum From {
+enum Origin {
     /// It became smaller: from this.
     Fall(ByteCount),
     /// A round trip has ended, which it began with this, if that can be compared.
@@ -174,7 +175,7 @@ impl Row {
     /// Its window over that of a round trip before.
     fn growth(&self) -> Option<f64> {
         match self.from {
-            From::Round(Some(before)) if !before.is_zero() => {
+            Origin::Round(Some(before)) if !before.is_zero() => {
                 Some(self.cwnd.get() as f64 / before.get() as f64)
             }
             _ => None,
@@ -213,7 +214,7 @@ impl Flow {
             }
         };
         if let Some(before) = before.filter(|before| cwnd < *before) {
-            row(From::Fall(before));
+            row(Origin::Fall(before));
             (self.round.began, self.fell_at) = (None, self.sent);
             let cause = match answers {
                 _ if self.refused == Some(at) => Cause::Refusal,
@@ -227,7 +228,7 @@ impl Flow {
             }
         }
         if let Some(una) = self.round.over.take() {
-            row(From::Round(self.round.began));
+            row(Origin::Round(self.round.began));
             self.fell_at = self.fell_at.filter(|end| una.before(*end));
             self.round.began = self.fell_at.is_none().then_some(cwnd);
         }
@@ -339,7 +340,6 @@ impl TraceSink for Heard {
             }
             TraceEvent::Congestion(CongestionEvent::Loss) => Cause::Loss,
             TraceEvent::Congestion(CongestionEvent::EcnEcho) => Cause::Mark,
-            TraceEvent::Congestion(CongestionEvent::LocalDrop) => Cause::Refusal,
             TraceEvent::Timeout { .. } => Cause::Timeout,
             TraceEvent::IdleRestart { .. } => Cause::Idle,
             _ => return,
@@ -395,11 +395,9 @@ impl Instrument for Watch {
             let Some(flow) = seen.flows.get(self.nth) else {
                 return Reading::default();
             };
-            let FourTuple { local, remote } = flow.ends;
-            // The opener's is ephemeral, above those that listen.
-            let port = local.port().max(remote.port());
+            let (from, to) = (name(flow.ends.local.ip()), name(flow.ends.remote.ip()));
             Reading {
-                of: format!("{}->{}:{port}", name(local.ip()), name(remote.ip())),
+                of: flow_name(&from, &to, &flow.ends),
                 values: values(flow),
                 table: None,
                 series: Some(series(&flow.rows)),
@@ -428,8 +426,8 @@ fn series(rows: &[Row]) -> Series {
     let row = |row: &Row| {
         let bytes = |b: ByteCount| (b != ByteCount::MAX).then_some(b.get() as f64);
         let fell = match row.from {
-            From::Fall(from) => bytes(from),
-            From::Round(_) => None,
+            Origin::Fall(from) => bytes(from),
+            Origin::Round(_) => None,
         };
         vec![
             Some(row.at.as_nanos() as f64),
@@ -449,5 +447,77 @@ fn series(rows: &[Row]) -> Series {
     Series {
         columns: columns.map(str::to_owned).to_vec(),
         rows: rows.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    const MS: u64 = 1_000_000;
+
+    /// A host with one flow, what its connection says (in ms, the window after it) and the instants of
+    /// refusals: the falls by cause.
+    fn falls(refused: &[u64], said: &[(u64, Option<TraceEvent>, u64)]) -> Vec<(&'static str, u64)> {
+        let end = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let ends = FourTuple {
+            local: end(1),
+            remote: end(2),
+        };
+        let seen = Shared(Arc::new(Mutex::new(Seen {
+            host: HostId(0),
+            peers: Arc::default(),
+            most: 1,
+            measures: true,
+            flows: vec![Flow::new(ends)],
+        })));
+        let mut heard = Heard {
+            seen: seen.clone(),
+            ends,
+        };
+        for (ms, event, cwnd) in said {
+            let at = Instant::from_nanos(ms * MS);
+            if refused.contains(ms) {
+                seen.with(|seen| seen.refused(at, &ends));
+            }
+            if let Some(event) = event {
+                heard.event(at, event);
+            }
+            seen.with(|seen| {
+                let flow = seen.flow(&ends).unwrap();
+                flow.tells(at, ByteCount::new(*cwnd), ByteCount::MAX, true);
+            });
+        }
+        let falls = seen.with(|seen| seen.flows[0].falls);
+        let all = Cause::ALL
+            .iter()
+            .zip(falls)
+            .map(|((_, name), n)| (*name, n));
+        all.filter(|(_, n)| *n > 0).collect()
+    }
+
+    /// A fall is a refusal's at the instant at which the network refuses, whatever the connection says of
+    /// refusals; else it is what the connection said, once, and without that nothing's.
+    #[test]
+    fn a_refusal_is_what_the_network_refuses() {
+        let refusal = || Some(TraceEvent::Congestion(CongestionEvent::LocalDrop));
+        let loss = || Some(TraceEvent::Congestion(CongestionEvent::Loss));
+        let falls_after = |refused: &[u64], event| {
+            falls(refused, &[(0, None, 90), (1, event, 40), (2, None, 20)])
+        };
+        let other = ("falls.other", 1);
+        assert_eq!(falls_after(&[1], loss()), [("falls.refusal", 1), other]);
+        assert_eq!(falls_after(&[0], refusal()), [("falls.other", 2)]);
+        assert_eq!(falls_after(&[], loss()), [("falls.loss", 1), other]);
+        let idle = Some(TraceEvent::IdleRestart {
+            idle: narrows::Duration::from_millis(1),
+        });
+        assert_eq!(falls_after(&[], idle), [("falls.idle", 1), other]);
+        // What grows does not fall.
+        assert_eq!(
+            falls(&[1], &[(0, None, 10), (1, loss(), 10), (2, None, 20)]),
+            []
+        );
     }
 }

@@ -595,11 +595,8 @@ on = "h1..h2"
     assert_eq!(value(&outcome, "retransmits"), seen("again"));
 }
 
-/// In slow start a window doubles in a round trip (RFC 5681 section 3.1, each segment acknowledged), and
-/// comes down for what the network tells: the NIC's refusals, or losses.
-#[test]
-fn a_window_doubles_in_a_round_trip_and_comes_down_for_what_happened_to_it() {
-    let text = r#"
+/// A copy whose sender's window is watched.
+const WINDOW: &str = r#"
 [network]
 hosts = 2
 link = { rate = "10Gb/s", delay = "1ms" }
@@ -621,12 +618,20 @@ on = "h1"
 [run]
 duration = "600ms"
 "#;
-    let seen = |text: &str| {
-        let outcome = run(text);
-        let values = outcome.readings.into_iter().flat_map(|(_, r)| r.values);
-        let values: Vec<(String, f64)> = values.map(|(n, _, v)| (n, v.value())).collect();
-        move |name: &str| values.iter().find(|v| v.0 == name).map(|v| v.1)
-    };
+
+/// What the one probe of a run reads, by the names of its values.
+fn seen(text: &str) -> impl Fn(&str) -> Option<f64> + use<> {
+    let outcome = run(text);
+    let values = outcome.readings.into_iter().flat_map(|(_, r)| r.values);
+    let values: Vec<(String, f64)> = values.map(|(n, _, v)| (n, v.value())).collect();
+    move |name: &str| values.iter().find(|v| v.0 == name).map(|v| v.1)
+}
+
+/// In slow start a window doubles in a round trip (RFC 5681 section 3.1, each segment acknowledged), and
+/// comes down for what the network tells: the NIC's refusals, or losses.
+#[test]
+fn a_window_doubles_in_a_round_trip_and_comes_down_for_what_happened_to_it() {
+    let text = WINDOW;
     let clean = seen(&text.replace("600ms", "30ms"));
     let growth = clean("growth").unwrap();
     assert!((1.95..=2.05).contains(&growth), "{growth}");
@@ -645,6 +650,41 @@ duration = "600ms"
         (lost("falls.refusal"), lost("refusals")),
         (Some(0.0), Some(0.0))
     );
+}
+
+/// Each fall is counted for its cause, and for no other: marks, a link that is down for longer than the
+/// timer, and idle times, each where nothing else happens.
+#[test]
+fn what_lowers_a_window_is_told_apart() {
+    // A window that no queue of a NIC is too short for.
+    let calm = WINDOW.replace("64MiB\"\ndelayed", "1MiB\"\ndelayed");
+    let calm = format!("{calm}[host.nic]\ntx_queue = \"10000p\"\n");
+    let marks = "limit = \"64MiB\", discipline = \"ecn-step\", threshold = \"100kB\"";
+    let marked = calm
+        .replace("limit = \"64MiB\"", marks)
+        .replace("\"reno\"", "\"dctcp\"");
+    let marked = format!("{marked}[network.port.\"s0->h0\"]\nlink = {{ rate = \"1Gb/s\" }}\n");
+    // Nothing of a window arrives, so that no acknowledgement tells of a loss.
+    let away = format!(
+        "{calm}[[change]]\nat = \"100ms\"\nfor = \"300ms\"\nlink = {{ loss = \"100%\" }}\non = \"h1->s0\"\n"
+    );
+    let bursts = "\"on-off\"\nrate = \"1Gb/s\"\nsize = \"5MB\"\nidle = \"1s\"";
+    let idle = calm
+        .replace("\"bulk\"", bursts)
+        .replace("\"reno\"", "\"reno\"\nidle_restart = \"rfc5681\"")
+        .replace("600ms", "20s");
+    let away = away.replace("600ms", "3s");
+    for (cause, text, least) in [
+        ("falls.mark", marked, 2.0),
+        ("falls.timeout", away, 1.0),
+        // A burst takes 40 ms.
+        ("falls.idle", idle, 18.0),
+    ] {
+        let seen = seen(&text);
+        assert!(seen(cause) >= Some(least), "{cause}: {:?}", seen(cause));
+        assert_eq!(seen(cause), seen("falls"), "{cause}");
+        assert_eq!(seen("refusals"), Some(0.0), "{cause}");
+    }
 }
 
 /// Packets that CoDel takes back between two looks are no underflow.

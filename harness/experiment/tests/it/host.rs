@@ -1,9 +1,11 @@
 //! What stands between a link and a TCP: rings, interrupts, offloads, buffers, a shaper, a processor;
 //! each held against what its own arithmetic says.
 
+use narrows::recovery::SenderStats;
 use narrows_experiment::file::Loaded;
 use narrows_experiment::host::capture::Side;
 use narrows_experiment::net::packet::HostId;
+use narrows_experiment::net::stats::DropReason;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::scenario::RunContext;
@@ -409,6 +411,64 @@ fn captures_and_counters_at_the_host_are_above_segmentation() {
     let (plain, data, ..) = with("", Side::Host, 1);
     let (wire, ..) = with("", Side::Switch, 1);
     assert_eq!((plain, data), (wire, segments));
+}
+
+/// What is lost is sent again, and counted: as the ledgers of connections and ports have it, after the
+/// warm-up only.
+#[test]
+fn counters_have_what_is_sent_again_after_the_warm_up() {
+    let names = [
+        "out",
+        "data",
+        "data_bytes",
+        "again",
+        "again_bytes",
+        "again_flows",
+        "in",
+    ];
+    let counted = |traffic: &str, measured: &str| {
+        let text = format!(
+            "[network]\ntopology = \"star\"\nhosts = 2\nlink = {{ rate = \"1Gb/s\" }}\n{COPY}{traffic}\
+             [network.port.\"h1->s0\"]\nlink = {{ loss = \"0.5%\" }}\n\
+             [[probe]]\nname = \"at\"\nkind = \"counters\"\n[run]\n{measured}\n"
+        );
+        let registry = Registry::default();
+        let loaded = Loaded::parse("x.toml", &text, &registry).unwrap_or_else(|e| panic!("{e}"));
+        let ran = loaded.experiment.run(&registry, RunContext::default());
+        let ran = ran.unwrap();
+        let counts = names.map(|name| metric(&ran, &format!("at.h1.{name}")).unwrap() as u64);
+        (counts, ran)
+    };
+    let three_flows = "connections = 3\nsize = \"1MB\"\n";
+    let ([out, data, bytes, again, again_bytes, flows, came], ran) =
+        counted(three_flows, "duration = \"3s\"");
+    let port = |name: &str| ran.ports.iter().find(|p| p.name == name).unwrap();
+    let resent = |of: fn(&SenderStats) -> u64| ran.flows.iter().map(|f| of(&f.sender)).sum::<u64>();
+    assert_eq!(again, port("h1->s0").dropped(DropReason::Lost));
+    assert_eq!(again, resent(|sender| sender.retransmits));
+    assert_eq!(again_bytes, resent(|sender| sender.retransmitted_bytes));
+    assert_eq!((out, flows), (port("h1->s0").packets, 3));
+    assert_eq!(bytes, 3_000_000 + again_bytes);
+    assert_eq!(data, 3 * 1_000_000_u64.div_ceil(1_448) + again);
+    // But those under way when the last byte is there.
+    let sent_to_it = port("s0->h1").packets;
+    assert!(
+        (sent_to_it - 3..=sent_to_it).contains(&came),
+        "{came} of {sent_to_it}"
+    );
+    // A fourth that has no end: what was counted before the warm-up's end and what is counted after it
+    // are all.
+    let four_flows = format!("{three_flows}{}", COPY.replace("copy", "more"));
+    let (all, _) = counted(&four_flows, "duration = \"400ms\"");
+    let (before, _) = counted(&four_flows, "duration = \"200ms\"");
+    let (after, _) = counted(&four_flows, "duration = \"400ms\"\nwarm_up = \"200ms\"");
+    for (nth, name) in names.into_iter().enumerate() {
+        let (all, before, after) = (all[nth], before[nth], after[nth]);
+        match name {
+            "again_flows" => assert_eq!((all, before, after), (4, 4, 1)),
+            _ => assert_eq!((after > 0, before + after), (true, all), "{name}"),
+        }
+    }
 }
 
 /// Ten buffers that come back 10,000 a second let 10,000 frames a second out.
