@@ -2,6 +2,7 @@
 
 use crate::grid::{Column, Grid};
 use crate::scene::{Extent, Scene};
+use narrows::Duration;
 use narrows_experiment::model::expect::number_in_base_unit;
 use narrows_experiment::model::{Experiment, Invalid};
 use narrows_experiment::plan::PlannedRun;
@@ -125,6 +126,12 @@ impl Scenery {
     /// The experiment, with its sweep.
     pub fn experiment(&self) -> &Experiment {
         self.study.plan().base()
+    }
+
+    /// How much of a run is measured, unless it ends before: what is left of it after the warm-up.
+    pub fn measured(&self) -> Duration {
+        let run = &self.experiment().run;
+        run.duration.saturating_sub(run.warm_up)
     }
 
     /// The points at which keys, or their short names, have these values.

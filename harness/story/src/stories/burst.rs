@@ -1,6 +1,7 @@
 //! `burst`: a port that looks a quarter full when it is read each second overflows within
 //! milliseconds.
 
+mod collapse;
 #[cfg(target_os = "linux")]
 mod live;
 mod measures;

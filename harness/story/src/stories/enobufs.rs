@@ -315,6 +315,9 @@ fn the_ledger_names_refusals(played: &Played) -> Answer<Finding> {
     let Waited { gaps, ms, .. } = refusals.ok_or_else(|| missing("refusal in the ledger"))?;
     let sum = |all: &[Waited]| all.iter().fold(0.0, |sum, waited| sum + waited.ms);
     let (all, cured) = (sum(&slow), sum(&course.ledger(&MINUS)?));
+    let measured = course.measured().as_nanos() as f64;
+    let of_measured = ms * 1e6 / measured * 100.0;
+    let measured = number(measured, "ns");
     let scene = played.scene("answers")?;
     let others = [
         ("drops", "drops of ports"),
@@ -333,17 +336,18 @@ fn the_ledger_names_refusals(played: &Played) -> Answer<Finding> {
     Ok(Finding::all([
         Finding::at_least(
             &format!(
-                "the ledger of a second has {all:.0} ms of waiting, {ms:.0} of them {gaps:.0} gaps for what its \
+                "the ledger of {measured} has {all:.0} ms of waiting, {ms:.0} of them {gaps:.0} gaps for what its \
                  own host refused: percent of what is waited for"
             ),
             ms / all * 100.0,
             95.0,
             "",
         ),
-        Finding::at_least("percent of the second", ms / 10.0, 50.0, ""),
+        Finding::at_least(&format!("percent of the {measured}"), of_measured, 50.0, ""),
         Finding::at_most(
             "in ms, of waiting with the answer that needs no cure",
             cured,
+            // A hundredth of that.
             ms / 100.0,
             "",
         ),

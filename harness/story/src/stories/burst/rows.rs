@@ -1,5 +1,6 @@
 //! The claims of the story, each with what judges it.
 
+use super::collapse;
 use super::measures::{
     TEXT, at_hosts, drop_shares, drops, knee, load_at, ratio, sent_again, words,
 };
@@ -270,61 +271,7 @@ pub(super) const ROWS: &[Row] = &[
             ..finding
         })
     }),
-    Row::new("M16", |played| {
-        let scene = played.scene("going-back")?;
-        let point = [("load", "400Mb/s")];
-        let at = |metric| at_hosts(played, "going-back", &point, metric);
-        let dropped = |load: &str| drops(played, "going-back", load);
-        let a_drop = scene.value(&point, "retransmits")? / scene.value(&point, "drops")?;
-        let finding = Finding::all([
-            Finding::between(
-                "packets sent again at 400 Mb/s, percent, counted at hosts with segmentation offload as in M15, by a \
-                 sender that goes back to the first loss,",
-                at("again_packets")? / at("out_packets")? * 100.0,
-                (4.0, 6.0),
-                "",
-            ),
-            Finding::at_most(
-                "for which a host's port drops a second, where M4 has at most 500 at 450",
-                dropped("400Mb/s")?,
-                500.0,
-                "",
-            ),
-            Finding::at_least(
-                "the median query at 500 Mb/s, which we want to wait for a timeout, since the text does not \
-                 say what collapses,",
-                scene.value(&[("load", "500Mb/s")], "latency.p50")?,
-                200e6,
-                "ns",
-            ),
-        ]);
-        Ok(Finding {
-            measured: format!(
-                "{}. Of segments on the wire it is {} percent, {} for each drop; by load 250, 350 and 500 Mb/s its \
-                 ports drop {}, {} and {}, at 500 more than M4 has within a factor 2. Calibrated: replies of 11 kB \
-                 and ports of 80 KiB are chosen between those that drop more than 500 (10 kB through 64 KiB: 5.8 \
-                 percent, of 625) and those whose median at 500 is below 200 ms (16 kB through 104 KiB: 4.1 \
-                 percent, of 393, and 165 ms; `narrows run microbursts --set cc=cubic --set \
-                 host.tcp.loss_detection=go-back-n --set host.nic.tso=64KiB --set probe.at.kind=counters --set \
-                 run.duration=3500ms --sweep size=10kB,16kB --sweep buffer=64KiB,104KiB --sweep \
-                 load=400Mb/s,500Mb/s`). One that sends again what was lost and little else (SACK) sends {} percent \
-                 of its segments again at 400 Mb/s with 10 kB through 64 KiB, of {} drops, and {} at 500; of replies \
-                 of 30 kB {} at 400, of {} drops",
-                finding.measured,
-                number(sent_again(played, "going-back", "400Mb/s")?, ""),
-                number(a_drop, ""),
-                number(dropped("250Mb/s")?, ""),
-                number(dropped("350Mb/s")?, ""),
-                number(dropped("500Mb/s")?, ""),
-                number(sent_again(played, "load", "400Mb/s")?, ""),
-                number(drops(played, "load", "400Mb/s")?, ""),
-                number(sent_again(played, "load", "500Mb/s")?, ""),
-                number(sent_again(played, "large-replies", "400Mb/s")?, ""),
-                number(drops(played, "large-replies", "400Mb/s")?, ""),
-            ),
-            ..finding
-        })
-    }),
+    Row::new("M16", collapse::at_half_the_line),
     Row::new("M17", |played| {
         let wanted = TEXT.iter().filter(|(period, _)| *period != "1ms");
         let findings = wanted.map(|(period, text)| {

@@ -30,6 +30,20 @@ const LOADED: Scene = Scene::new("", "microbursts")
     ])
     .usually(&[("run.duration", "1500ms")]);
 
+/// A sender that goes back to the first loss, which the text does not tell.
+const GOING_BACK: Scene = Scene::new("", "microbursts")
+    .sharing(&[
+        ("cc", "cubic"),
+        ("host.tcp.loss_detection", "go-back-n"),
+        ("probe.port.series", "off"),
+        OFFLOAD,
+        COUNTERS,
+        ("run.warm_up", "500ms"),
+        ("run.duration", "5500ms"),
+        ("run.repetitions", "3"),
+    ])
+    .usually(&[("run.duration", "3500ms")]);
+
 /// As servers of the text's time: neither SACK nor timestamps, a port that is busy from the 8 KiB of a
 /// socket's high watermark on, and a switch that holds two dozen frames.
 const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
@@ -192,20 +206,22 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "20s"),
         ])
         .usually(&[]),
-    // A sender that goes back to the first loss, replies and ports: chosen, the text does not tell.
-    LOADED
-        .named("going-back")
-        .with(&[
-            ("host.tcp.loss_detection", "go-back-n"),
-            ("size", "11kB"),
-            ("buffer", "80KiB"),
-            OFFLOAD,
-            COUNTERS,
-            ("sweep.load", "250Mb/s,350Mb/s,400Mb/s,500Mb/s"),
-            ("run.warm_up", "500ms"),
-            ("run.repetitions", "3"),
-        ])
-        .usually(&[("run.duration", "3500ms")]),
+    // Calibrated: replies and ports that have all of M16.
+    GOING_BACK.named("going-back").with(&[
+        ("size", "11kB"),
+        ("buffer", "80KiB"),
+        ("sweep.load", "250Mb/s,350Mb/s,400Mb/s,500Mb/s"),
+    ]),
+    GOING_BACK.named("going-back-less").with(&[
+        ("size", "10kB"),
+        ("buffer", "64KiB"),
+        ("sweep.load", "400Mb/s,500Mb/s"),
+    ]),
+    GOING_BACK.named("going-back-more").with(&[
+        ("size", "16kB"),
+        ("buffer", "104KiB"),
+        ("sweep.load", "400Mb/s,500Mb/s"),
+    ]),
     Scene::new("together", "incast").with(&[
         ("cc", "cubic"),
         ("rto", "linux"),

@@ -77,7 +77,8 @@ pub(super) fn large_packets_do_not_help(played: &Played) -> Answer<Finding> {
         let resets = counted(scene, &at, "falls.refusal")?;
         findings.push(Finding::is(
             format!(
-                "with {mtu} bytes {resets:.0} resets in 300 ms, each to {} segment, from {} in the median",
+                "with {mtu} bytes {resets:.0} resets in {}, each to {} segment, from {} in the median",
+                number(scene.measured().as_nanos() as f64, "ns"),
                 number(teeth.foot(), ""),
                 number(teeth.peak(0.5), ""),
             ),
@@ -88,7 +89,9 @@ pub(super) fn large_packets_do_not_help(played: &Played) -> Answer<Finding> {
 }
 
 pub(super) fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> Answer<Finding> {
-    let teeth = Sawtooth::of(played.scene("course")?, &SLOW, MSS)?;
+    let course = played.scene("course")?;
+    let teeth = Sawtooth::of(course, &SLOW, MSS)?;
+    let seconds = course.measured().as_nanos() as f64 / 1e9;
     Ok(Finding::all([
         Finding::at_most(
             "the window comes down, to segments at the most",
@@ -97,7 +100,12 @@ pub(super) fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> A
             "",
         ),
         Finding::at_least("from, in the median", teeth.peak(0.5), 20.0, ""),
-        Finding::at_least("times in a second", teeth.0.len() as f64, 20.0, ""),
+        Finding::at_least(
+            "times in a second",
+            teeth.0.len() as f64 / seconds,
+            20.0,
+            "",
+        ),
         Finding::at_most(
             "fast, after a loss, of so many times",
             counted(played.scene("answers")?, &FAST, "falls")?
