@@ -1,16 +1,18 @@
 //! Experiments drawn from every knob there is: each is refused, or runs to its end, twice alike, and
 //! its applications have read no more than what a tap saw arrive, which is no more than what left.
 //!
-//! A new knob is drawn without a word here. Left out: whole numbers above [`MANY`] where there are so
-//! many (connections, calls), other sizes of networks than [`SHAPES`] and more than [`RUN`] of
-//! simulated time, for what they take; texts with a syntax of their own, but for their examples; and
-//! the sections that say what is shown or expected.
+//! A new knob of a section is drawn without a word here, in each [place](places) that may have the
+//! section. Left out: whole numbers above [`MANY`] where there are so many (connections, calls), other
+//! networks than [`SHAPES`] and more than [`RUN`] of simulated time, for what they take; texts with a syntax
+//! of their own, but for their examples; parameters of algorithms; and the sections `run`, `show` and
+//! `expect`.
 
 use narrows::wire::Flags;
 use narrows_experiment::file::Loaded;
 use narrows_experiment::host::SimPacket;
 use narrows_experiment::knob::Kind;
 use narrows_experiment::model::Experiment;
+use narrows_experiment::model::queue::Discipline;
 use narrows_experiment::net::packet::HostId;
 use narrows_experiment::registry::{Listed, Registry};
 use narrows_experiment::run::RunOutcome;
@@ -36,34 +38,78 @@ const SHAPES: [(&str, [&str; 2]); 5] = [
     ("topology = 'parking-lot'", ["s0->s1", "s1->s0"]),
     ("topology = 'fat-tree'\nk = 4", ["edge->host", "core->agg"]),
 ];
+/// Changes: what, on what, and what is set by those that set something.
+const CHANGES: [(&str, &str, Option<(&str, &str)>); 7] = [
+    ("link-down", "PORT", None),
+    ("withdraw", "PORT", None),
+    ("pause", "h1", None),
+    ("ring-loss", "h0", None),
+    ("toggle", "h0", None),
+    ("set", "h0", Some(("nic.gro", "32KiB"))),
+    ("set", "PORT", Some(("link.rate", "20Mb/s"))),
+];
 const MANY: u64 = 32;
 const RUN: &str = "6ms";
 
-/// What is drawn: a section, a knob of it, and which of its values.
-type Draw = (Index, Index, Index);
+/// What is drawn: a section, a knob of it, one of its values, and of the places that have such a section
+/// which.
+type Draw = (Index, Index, Index, Index);
 
 #[derive(Debug, Clone)]
 struct Drawn {
     shape: usize,
     traffic: Vec<Index>,
     probes: Vec<Index>,
-    changes: usize,
+    changes: Vec<Index>,
+    discipline: Index,
     draws: Vec<Draw>,
 }
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     let index = any::<Index>;
     let many = |n| proptest::collection::vec(index(), n);
-    let draws = proptest::collection::vec((index(), index(), index()), 0..16);
-    (0..SHAPES.len(), many(1..3), many(0..2), 0..3_usize, draws).prop_map(
-        |(shape, traffic, probes, changes, draws)| Drawn {
+    let draws = proptest::collection::vec((index(), index(), index(), index()), 0..16);
+    let ones = (0..SHAPES.len(), index());
+    (ones, many(1..3), many(0..2), many(0..3), draws).prop_map(
+        |((shape, discipline), traffic, probes, changes, draws)| Drawn {
             shape,
             traffic,
             probes,
             changes,
+            discipline,
             draws,
         },
     )
+}
+
+/// Where a section is, as [`Registry::sections`] lists it, that an experiment may have in several places.
+fn places(at: &str, ports: [&str; 2]) -> Vec<String> {
+    let here = || vec![at.to_owned()];
+    let of = |more: &[String]| [here(), more.to_vec()].concat();
+    let two = |at: &str| ["0", "1"].map(|n| at.replace('N', n)).to_vec();
+    match at.rsplit_once('.') {
+        Some(("network", part @ ("link" | "queue"))) => of(&[
+            format!("network.port.\"{}\".{part}", ports[0]),
+            format!("network.port.\"{}\".{part}", ports[1]),
+            format!("network.trunk.{part}"),
+            format!("change.0.{part}"),
+            format!("change.1.{part}"),
+        ]),
+        Some(("host", part @ "tcp")) => {
+            of(&[format!("group.h1.{part}"), format!("traffic.first.{part}")])
+        }
+        Some(("host", part)) => of(&[
+            format!("group.h1.{part}"),
+            format!("group.h0.{part}"),
+            format!("change.0.{part}"),
+        ]),
+        Some(("traffic", _)) => ["first", "t0", "t1"]
+            .map(|n| format!("traffic.{n}"))
+            .to_vec(),
+        Some(("probe", _)) => vec!["probe.p0".to_owned()],
+        Some(("change", _)) => two("change.N"),
+        _ => here(),
+    }
 }
 
 /// Values of a kind: both ends of its range, and some between.
@@ -106,7 +152,17 @@ pub(super) fn values(kind: &Kind, registry: &Registry, ports: [&str; 2]) -> Vec<
             named(names.filter(|name| registry.rto.get(name).is_ok()))
         }
         Kind::Name("loss detector") => named(registry.detectors.entries().map(|e| e.name())),
-        Kind::Name(_) => Vec::new(),
+        Kind::Name("RTO policy") => {
+            let mut all = named(registry.rto.entries().map(|e| e.name()));
+            all.extend(words(&["0", "300us", "20ms"]));
+            all
+        }
+        Kind::Name("queue discipline") => {
+            named(Discipline::STANDARD.iter().map(|(_, name, _)| *name))
+        }
+        // That of the shape.
+        Kind::Name("topology") => Vec::new(),
+        Kind::Name(other) => panic!("how is a {other} drawn?"),
         Kind::Hosts => words(&["h0", "h1", "h1..h2", "*"]),
         Kind::Ports => words(&ports),
         Kind::Text(examples) => {
@@ -172,18 +228,35 @@ fn made(drawn: &Drawn, registry: &Registry) -> Made {
         let kind = kinds[index.index(kinds.len())];
         made.try_set(registry, &[(format!("probe.p{n}.kind"), kind)]);
     }
-    for n in 0..drawn.changes {
-        let on = if n == 0 { ports[0] } else { "h1" };
-        let what = if n == 0 { "link-down" } else { "pause" };
+    for (n, index) in drawn.changes.iter().enumerate() {
+        let (what, on, more) = CHANGES[index.index(CHANGES.len())];
+        let on = if on == "PORT" { ports[0] } else { on };
         let keys = [("what", what), ("on", on), ("at", "1ms"), ("for", "500us")];
-        let keys = keys.map(|(key, value)| (format!("change.{n}.{key}"), value));
-        made.try_set(registry, &keys);
+        let keys = keys.iter().copied().chain(more).collect::<Vec<_>>();
+        let keys = keys
+            .into_iter()
+            .map(|(key, value)| (format!("change.{n}.{key}"), value));
+        made.try_set(registry, &keys.collect::<Vec<_>>());
     }
+    // Few others of so many knobs would be drawn for one of a discipline to mean something.
+    let (_, discipline, _) =
+        &Discipline::STANDARD[drawn.discipline.index(Discipline::STANDARD.len())];
+    let key = "network.queue.discipline".to_owned();
+    made.try_set(registry, &[(key, discipline)]);
+    let experiment = &made.experiment;
+    let traffics = experiment.traffic.iter().map(|t| t.kind.as_str());
+    let probes = experiment.probes.iter().map(|p| p.kind.as_str());
+    let kinds: Vec<String> = named(traffics.chain(probes));
     let drawn_from = |section: &Listed| {
-        !["run", "show", "expect.N"].contains(&section.at.as_str()) && !section.knobs.is_empty()
+        let is_there = section
+            .of
+            .is_none_or(|kind| kinds.iter().any(|k| k == kind));
+        !["run", "show", "expect.N"].contains(&section.at.as_str())
+            && !section.knobs.is_empty()
+            && is_there
     };
     let sections: Vec<Listed> = registry.sections().into_iter().filter(drawn_from).collect();
-    for (section, knob, value) in &drawn.draws {
+    for (section, knob, value, place) in &drawn.draws {
         let section = &sections[section.index(sections.len())];
         let (about, _) = &section.knobs[knob.index(section.knobs.len())];
         let all = values(&about.kind, registry, ports);
@@ -191,17 +264,9 @@ fn made(drawn: &Drawn, registry: &Registry) -> Made {
             continue;
         }
         let value = &all[value.index(all.len())];
-        // Of a kind that several have, the first that has such a knob and can be that.
-        for name in ["first", "t0", "t1", "p0", "0", "1"] {
-            let at = section
-                .at
-                .replace("NAME", name)
-                .replace(".N", &format!(".{name}"));
-            made.try_set(registry, &[(format!("{at}.{}", about.key), value)]);
-            if at == section.at {
-                break;
-            }
-        }
+        let places = places(&section.at, ports);
+        let at = &places[place.index(places.len())];
+        made.try_set(registry, &[(format!("{at}.{}", about.key), value)]);
     }
     made
 }
