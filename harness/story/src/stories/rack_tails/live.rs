@@ -25,24 +25,31 @@ pub(super) const TWIN: Twin = Twin {
 };
 
 /// The same simulated.
-const SIMULATED: Scene = Scene::new("simulated", "rack-tails").with(&[
-    ("sweep.congestion", "dctcp:floor=1"),
-    ("sweep.receiver", "linux-2015,rfc8257,linux"),
-    ("network.link.rate", "200Mb/s"),
-    ("traffic.large.connections", "3"),
-    ("traffic.small.connections", "6"),
-    ("run.warm_up", "1s"),
-    ("run.duration", "7s"),
-]);
-
-/// What a call takes at least that waited for a timer.
-const LONG: Duration = Duration::from_millis(38);
+const SIMULATED: Scene = Scene::new("simulated", "rack-tails")
+    .with(&[
+        ("sweep.congestion", "dctcp:floor=1"),
+        ("sweep.receiver", "linux-2015,rfc8257,linux"),
+        ("network.link.rate", "200Mb/s"),
+        ("traffic.large.connections", "3"),
+        ("traffic.small.connections", "6"),
+        ("run.warm_up", "1s"),
+        ("run.duration", "7s"),
+    ])
+    .keeping_outcomes();
 
 /// Of receivers: the old one, the RFC's, and today's.
 const RECEIVERS: [&str; 3] = ["linux-2015", "rfc8257", "linux"];
 
 fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let told = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+    let mut simulated = Vec::new();
+    for receiver in RECEIVERS {
+        let calls = super::calls_in(&told, &[("receiver", receiver)]);
+        simulated.push(super::share(
+            &calls.map_err(|e| e.to_string())?,
+            super::LATE,
+        ));
+    }
     let mut runs = Vec::new();
     for receiver in RECEIVERS {
         let spec = TailsSpec {
@@ -60,7 +67,7 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let mut row = |what: String, simulated: String, live: String| {
         grid.rows.push(vec![what, simulated, live]);
     };
-    for (receiver, live) in RECEIVERS.iter().zip(&runs) {
+    for ((receiver, live), waited) in RECEIVERS.iter().zip(&runs).zip(&simulated) {
         let value = |metric: &str| {
             told.value(&[("receiver", *receiver)], metric)
                 .map_err(|e| e.to_string())
@@ -89,11 +96,12 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
         );
         row(
             format!("{receiver}: percent of calls of 10 kB that took 38 ms or more"),
-            "-".to_owned(),
+            format!("{waited:.3}"),
             format!("{:.3}", late(live)),
         );
     }
     let (old, today) = (&runs[0], &runs[2]);
+    let fewer = simulated[0] / simulated[2];
     let found = vec![
         Found {
             claim: "D15",
@@ -112,11 +120,12 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
             finding: Finding::is(
                 format!(
                     "{:.3} % of calls take 38 ms or more with the receiver of 2015, {:.3} % with that \
-                     of today (wanted more than .1, and ten times fewer)",
+                     of today (wanted more than .1, and at least half as many times fewer as the {fewer:.1} \
+                     of the simulation)",
                     late(old),
                     late(today)
                 ),
-                late(old) > 0.1 && late(today) * 10.0 <= late(old),
+                late(old) > 0.1 && late(today) * fewer <= late(old) * 2.0,
             ),
             because: "calls that a machine is late with take as long as those that wait for a timer, \
                       with either receiver",
@@ -132,9 +141,8 @@ fn small(run: &TailsRun) -> &[Duration] {
 
 /// Percent of them that waited for a timer.
 fn late(run: &TailsRun) -> f64 {
-    let small = small(run);
-    let late = small.iter().filter(|took| **took >= LONG).count();
-    late as f64 / small.len().max(1) as f64 * 100.0
+    let times = small(run).iter().map(|took| took.as_secs_f64() * 1e3);
+    super::share(&times.collect::<Vec<_>>(), super::LATE)
 }
 
 /// By nearest rank.
