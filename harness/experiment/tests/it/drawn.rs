@@ -38,8 +38,13 @@ const SHAPES: [(&str, [&str; 2]); 5] = [
     ("topology = 'parking-lot'", ["s0->s1", "s1->s0"]),
     ("topology = 'fat-tree'\nk = 4", ["edge->host", "core->agg"]),
 ];
+type Change = (
+    &'static str,
+    &'static str,
+    Option<(&'static str, &'static str)>,
+);
 /// Changes: what, on what, and what is set by those that set something.
-const CHANGES: [(&str, &str, Option<(&str, &str)>); 7] = [
+const CHANGES: [Change; 7] = [
     ("link-down", "PORT", None),
     ("withdraw", "PORT", None),
     ("pause", "h1", None),
