@@ -154,14 +154,11 @@ pub(super) fn values(kind: &Kind, registry: &Registry, ports: [&str; 2]) -> Vec<
         Kind::Name("RTO policy") => {
             let names = registry.rto.entries().map(|e| e.name());
             // Some need a time.
-            named(names.filter(|name| registry.rto.get(name).is_ok()))
-        }
-        Kind::Name("loss detector") => named(registry.detectors.entries().map(|e| e.name())),
-        Kind::Name("RTO policy") => {
-            let mut all = named(registry.rto.entries().map(|e| e.name()));
+            let mut all = named(names.filter(|name| registry.rto.get(name).is_ok()));
             all.extend(words(&["0", "300us", "20ms"]));
             all
         }
+        Kind::Name("loss detector") => named(registry.detectors.entries().map(|e| e.name())),
         Kind::Name("queue discipline") => {
             named(Discipline::STANDARD.iter().map(|(_, name, _)| *name))
         }
