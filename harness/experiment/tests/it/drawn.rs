@@ -155,7 +155,7 @@ pub(super) fn values(kind: &Kind, registry: &Registry, ports: [&str; 2]) -> Vec<
             let names = registry.rto.entries().map(|e| e.name());
             // Some need a time.
             let mut all = named(names.filter(|name| registry.rto.get(name).is_ok()));
-            all.extend(words(&["0", "300us", "20ms"]));
+            all.extend(words(&["300us", "20ms"]));
             all
         }
         Kind::Name("loss detector") => named(registry.detectors.entries().map(|e| e.name())),
