@@ -35,6 +35,7 @@ pub const STORY: Story = Story {
             ("answer", "reset"),
             ("toggle", "300ms"),
             ("change.0.what", "set"),
+            ("change.0.nic.gro", "off"),
             ("change.0.for", "off"),
             ("change.0.every", "off"),
             ("run.duration", "1s"),
