@@ -2,7 +2,7 @@
 //! then handles, and how long that takes. The live twin of `gro-marks`.
 //!
 //! A write is cut into segments as it leaves, which arrive together; a program in the receiver's driver
-//! marks some of them ([`EcnDraw`](narrows::device::marking::EcnDraw)), and the poll merges them. The
+//! marks some of them ([`EcnDraw`]), and the poll merges them. The
 //! connection has no ECN, so that the sender goes on as it would. Where the sender is the kernel's one
 //! thread writes and reads, so the time of a write is the work of both hosts; it may be ours
 //! ([`run_ours`]).
