@@ -69,7 +69,7 @@ pub(super) enum Command {
     /// Measure what packets cost on this machine's kernel.
     ///
     /// Over a veth in namespaces, with and without receive offload; prints the knobs of [host.cpu]
-    /// beside their defaults. Takes root.
+    /// beside their defaults, and what its tbf lets go at once beside the simulated shaper. Takes root.
     #[cfg(target_os = "linux")]
     Calibrate,
     /// Tell a story that narrows exists for: its claims as experiments, with a verdict each.

@@ -213,8 +213,8 @@ impl Teller<'_> {
             Live::Cannot(why) => {
                 return Err(Stop::Failed(format!("'{}' has no twin: {why}", story.name)));
             }
-            Live::Open(what) => {
-                let why = format!("nothing runs the twin of '{}' yet: {what}", story.name);
+            Live::Elsewhere(what) => {
+                let why = format!("the twin of '{}' is another command: {what}", story.name);
                 return Err(Stop::Failed(why));
             }
         };

@@ -115,7 +115,7 @@ pub fn section(report: &Report<'_>) -> String {
             story.name, twin.about
         ),
         Live::Cannot(why) => format!("Live: not possible, {why}.\n\n"),
-        Live::Open(what) => format!("Live: nothing runs it yet; {what}.\n\n"),
+        Live::Elsewhere(what) => format!("Live: {what}.\n\n"),
     };
     let _ = writeln!(out, "Next:\n");
     for next in story.next {

@@ -120,7 +120,7 @@ mod tests {
         for story in ALL {
             let live = match story.live {
                 Live::Twin(twin) => twin.scenes,
-                Live::Cannot(_) | Live::Open(_) => &[],
+                Live::Cannot(_) | Live::Elsewhere(_) => &[],
             };
             for scene in story.scenes.iter().chain(live) {
                 for extent in [Extent::Usual, Extent::Full] {

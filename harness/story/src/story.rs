@@ -190,6 +190,6 @@ pub enum Live {
     Twin(Twin),
     /// It cannot have one; why.
     Cannot(&'static str),
-    /// Nobody has built it; what it would be.
-    Open(&'static str),
+    /// Another command is its twin: which, and what it has.
+    Elsewhere(&'static str),
 }

@@ -79,7 +79,7 @@ pub const STORY: Story = Story {
             "the same on wires of this machine's kernel",
         ),
     ],
-    live: Live::Open("`narrows live incast` has kernels and ours beside the simulation"),
+    live: Live::Elsewhere("`narrows live incast` has kernels and ours beside the simulation"),
 };
 
 const REMEDY: &[Column] = &[
