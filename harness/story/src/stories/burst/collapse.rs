@@ -40,7 +40,10 @@ fn judged(played: &Played, scene: &str) -> Answer<Finding> {
 pub(super) fn at_half_the_line(played: &Played) -> Answer<Finding> {
     let chosen = judged(played, "going-back")?;
     let neighbours = NEIGHBOURS.map(|(scene, what)| {
-        let found = judged(played, scene)?;
+        let found = match judged(played, scene) {
+            Err(NoAnswer::NeedsFull) => return Ok(format!("with --full {what} is judged, too")),
+            found => found?,
+        };
         let so = match found.judged {
             Judged::Holds => "all three hold there, too",
             Judged::Differs => "not all three hold there",

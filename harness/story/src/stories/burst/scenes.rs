@@ -212,16 +212,22 @@ pub(super) const SCENES: &[Scene] = &[
         ("buffer", "80KiB"),
         ("sweep.load", "250Mb/s,350Mb/s,400Mb/s,500Mb/s"),
     ]),
-    GOING_BACK.named("going-back-less").with(&[
-        ("size", "10kB"),
-        ("buffer", "64KiB"),
-        ("sweep.load", "400Mb/s,500Mb/s"),
-    ]),
-    GOING_BACK.named("going-back-more").with(&[
-        ("size", "16kB"),
-        ("buffer", "104KiB"),
-        ("sweep.load", "400Mb/s,500Mb/s"),
-    ]),
+    GOING_BACK
+        .named("going-back-less")
+        .with(&[
+            ("size", "10kB"),
+            ("buffer", "64KiB"),
+            ("sweep.load", "400Mb/s,500Mb/s"),
+        ])
+        .in_full(),
+    GOING_BACK
+        .named("going-back-more")
+        .with(&[
+            ("size", "16kB"),
+            ("buffer", "104KiB"),
+            ("sweep.load", "400Mb/s,500Mb/s"),
+        ])
+        .in_full(),
     Scene::new("together", "incast").with(&[
         ("cc", "cubic"),
         ("rto", "linux"),
