@@ -81,14 +81,7 @@ pub fn execute(
             ctx.snap_length = first.snap_length;
             ctx.trace = first.trace.map(|out| out as _);
         }
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let experiment = plan.experiment(run, registry)?;
-            experiment.run(registry, ctx)
-        }));
-        let outcome = outcome.unwrap_or_else(|panic| {
-            let text = parallel::panic_text(panic.as_ref());
-            Err(RunError::Internal(text))
-        });
+        let outcome = outcome_of(plan, registry, run, ctx);
         let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
         if (listener.ended)(run, outcome) == GoOn::No {
             stop.store(true, Ordering::Relaxed);
@@ -99,4 +92,18 @@ pub fn execute(
             phase: Phase::Ended,
         });
     });
+}
+
+/// Does one run; a panic becomes its error.
+pub(crate) fn outcome_of(
+    plan: &Plan,
+    registry: &Registry,
+    run: PlannedRun,
+    ctx: RunContext<'_>,
+) -> Result<RunOutcome, RunError> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let experiment = plan.experiment(run, registry)?;
+        experiment.run(registry, ctx)
+    }));
+    outcome.unwrap_or_else(|panic| Err(RunError::Internal(parallel::panic_text(panic.as_ref()))))
 }

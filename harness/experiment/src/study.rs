@@ -1,6 +1,6 @@
 //! Studies: all runs of an experiment in memory, and what they say.
 
-use crate::execute::{GoOn, Listener, execute};
+use crate::execute::outcome_of;
 use crate::metric::Metrics;
 use crate::model::{Experiment, Invalid};
 use crate::plan::{Plan, PlannedRun, Shard};
@@ -8,10 +8,11 @@ use crate::registry::Registry;
 use crate::results::Record;
 use crate::run::{RunError, RunOutcome};
 use crate::scenario::RunContext;
+use crate::scenario::parallel;
 use crate::stats::Estimate;
 use crate::summary::{self, Summary};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// All runs of an experiment, each of which ended.
@@ -76,71 +77,87 @@ impl Study {
         threads: usize,
     ) -> Result<Self, StudyError> {
         let never = AtomicBool::new(false);
-        Self::run_with(experiment, registry, threads, &never, &|_, _| {})
+        let studies = Self::run_all(&[experiment], registry, threads, &never, &|_, _, _| {});
+        let mut studies = studies.map_err(|(_, e)| e)?;
+        // There is one for each experiment.
+        Ok(studies.remove(0))
     }
 
-    /// The same until `cancel` is set; `heard` is told of each run that ended, with all that it gave.
+    /// Runs several experiments on the same threads, until `cancel` is set: a run begins when a thread
+    /// is free, whichever experiment it is of. `heard` is told of each run that ended, with all that it
+    /// gave and how manieth experiment it is of, never twice at once.
     ///
     /// # Errors
-    /// As [`Self::run`], and if it was cancelled before all runs had ended.
-    pub fn run_with(
-        experiment: &Experiment,
+    /// As [`Self::run`], and if it was cancelled before all runs had ended; with how manieth experiment
+    /// it is. Of several that fail the first is told.
+    pub fn run_all(
+        experiments: &[&Experiment],
         registry: &Registry,
         threads: usize,
         cancel: &AtomicBool,
-        heard: &(dyn Fn(PlannedRun, RunOutcome) + Sync),
-    ) -> Result<Self, StudyError> {
-        let plan = Plan::new(experiment, registry)?;
-        plan.check(registry)?;
-        let runs: Vec<PlannedRun> = plan.part(Shard::WHOLE).collect();
-        let ended = Mutex::new((Vec::with_capacity(runs.len()), None));
-        let listener = Listener {
-            step: &|_| {},
-            ended: &|run, outcome| {
-                let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
-                let (records, failed) = &mut *ended;
-                match outcome {
-                    Ok(outcome) => {
-                        records.push(Record::of(&plan, run, &outcome, registry));
-                        heard(run, outcome);
-                        GoOn::Yes
-                    }
-                    Err(error) => {
-                        if failed.as_ref().is_none_or(|(first, _)| run < *first) {
-                            *failed = Some((run, error));
-                        }
-                        GoOn::No
-                    }
+        heard: &(dyn Fn(usize, PlannedRun, RunOutcome) + Sync),
+    ) -> Result<Vec<Self>, (usize, StudyError)> {
+        let plans = experiments.iter().enumerate().map(|(nth, experiment)| {
+            let plan = Plan::new(experiment, registry);
+            let plan = plan.and_then(|plan| plan.check(registry).map(|()| plan));
+            plan.map_err(|e| (nth, e.into()))
+        });
+        let plans: Vec<Plan> = plans.collect::<Result<_, (usize, StudyError)>>()?;
+        let runs = plans.iter().enumerate();
+        let runs = runs.flat_map(|(nth, plan)| plan.part(Shard::WHOLE).map(move |run| (nth, run)));
+        let runs: Vec<(usize, PlannedRun)> = runs.collect();
+        // What comes before a run that failed is still done, so that the first is told.
+        let first_failed = AtomicUsize::new(usize::MAX);
+        let ended = Mutex::new((vec![Vec::new(); plans.len()], None));
+        parallel::each(runs.len(), threads.max(1), |index| {
+            let after = index > first_failed.load(Ordering::Relaxed);
+            if after || cancel.load(Ordering::Relaxed) {
+                return;
+            }
+            let (nth, run) = runs[index];
+            let ctx = RunContext {
+                cancel: Some(cancel),
+                ..RunContext::default()
+            };
+            let outcome = outcome_of(&plans[nth], registry, run, ctx);
+            let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let (records, failed) = &mut *ended;
+            match outcome {
+                Ok(outcome) => {
+                    records[nth].push(Record::of(&plans[nth], run, &outcome, registry));
+                    heard(nth, run, outcome);
                 }
-            },
-        };
-        let plain = RunContext::default();
-        execute(
-            &plan,
-            registry,
-            &runs,
-            threads.max(1),
-            cancel,
-            plain,
-            listener,
-        );
-        let (mut records, failed) = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if records.len() < runs.len() && cancel.load(Ordering::Relaxed) {
-            return Err(StudyError::Interrupted);
+                Err(error) if index < first_failed.fetch_min(index, Ordering::Relaxed) => {
+                    *failed = Some((index, error));
+                }
+                Err(_) => {}
+            }
+        });
+        let (records, failed) = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let unfinished = |(plan, records): (&Plan, &Vec<Record>)| records.len() < plan.runs();
+        if cancel.load(Ordering::Relaxed)
+            && let Some(nth) = plans.iter().zip(&records).position(unfinished)
+        {
+            return Err((nth, StudyError::Interrupted));
         }
-        if let Some((run, error)) = failed {
-            return Err(StudyError::Run {
-                point: plan.label(run.point),
-                seed: plan.seed(run),
+        if let Some((index, error)) = failed {
+            let (nth, run) = runs[index];
+            let error = StudyError::Run {
+                point: plans[nth].label(run.point),
+                seed: plans[nth].seed(run),
                 error,
-            });
+            };
+            return Err((nth, error));
         }
-        records.sort_by_key(|r| (r.run.point, r.run.repetition));
-        Ok(Self {
-            plan,
-            metrics: registry.metrics.clone(),
-            records,
-        })
+        let studies = plans.into_iter().zip(records).map(|(plan, mut records)| {
+            records.sort_by_key(|r| (r.run.point, r.run.repetition));
+            Self {
+                plan,
+                metrics: registry.metrics.clone(),
+                records,
+            }
+        });
+        Ok(studies.collect())
     }
 
     /// The plan.
@@ -273,6 +290,8 @@ impl<'a> Point<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows::congestion::FlowStart;
+    use narrows::congestion::Reno;
 
     fn study(threads: usize) -> Study {
         let registry = Registry::default();
@@ -327,6 +346,53 @@ mod tests {
         ] {
             let error = study.at(&[at]).unwrap_err();
             assert!(error.why.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn of_several_experiments_that_fail_the_first_is_told_and_with_none_each_has_its_runs() {
+        let mut registry = Registry::default();
+        // The check before all runs makes one for a window of one segment.
+        let breaks = |start: &FlowStart| {
+            assert_eq!(start.initial_window, start.mss, "it broke");
+            Reno::new(start)
+        };
+        registry
+            .congestion_mut()
+            .register("breaks", "no run ends", breaks);
+        let of = |congestion: &str, size: &str| {
+            let built = Experiment::builder(&registry)
+                .set("network.hosts", 2)
+                .set("host.tcp.congestion", congestion)
+                .traffic("copy", "bulk", |t| t.set("from", "h1").set("size", size))
+                .repetitions(2)
+                .build();
+            built.unwrap()
+        };
+        let (long, short) = (of("reno", "20MB"), of("reno", "10kB"));
+        let broken = of("breaks", "10kB");
+        let run = |all: &[&Experiment], threads| {
+            let heard = Mutex::new(vec![0; all.len()]);
+            let studies = Study::run_all(
+                all,
+                &registry,
+                threads,
+                &AtomicBool::new(false),
+                &|nth, _, _| heard.lock().unwrap()[nth] += 1,
+            );
+            (studies, heard.into_inner().unwrap())
+        };
+        for threads in [1, 3] {
+            let (failed, heard) = run(&[&long, &broken, &broken, &short], threads);
+            let (nth, error) = failed.unwrap_err();
+            assert_eq!((nth, heard[0]), (1, 2), "{error}");
+            assert!(matches!(error, StudyError::Run { .. }), "{error}");
+            let (studies, heard) = run(&[&long, &short], threads);
+            assert_eq!(heard, [2, 2]);
+            for (study, alone) in studies.unwrap().iter().zip([&long, &short]) {
+                let alone = Study::run(alone, &registry, 1).unwrap();
+                assert_eq!(study.records(), alone.records());
+            }
         }
     }
 

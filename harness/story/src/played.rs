@@ -30,6 +30,12 @@ impl fmt::Display for NoAnswer {
     }
 }
 
+impl From<NoAnswer> for String {
+    fn from(e: NoAnswer) -> Self {
+        e.to_string()
+    }
+}
+
 impl From<Invalid> for NoAnswer {
     fn from(e: Invalid) -> Self {
         Self::Missing(e.to_string())

@@ -93,47 +93,46 @@ impl<'a> Stage<'a> {
         runs.sum()
     }
 
-    /// Runs some scenes.
+    /// Runs some scenes: a run begins when a thread is free, whichever scene it is of.
     ///
     /// # Errors
-    /// If it was interrupted, or a scene cannot run.
+    /// If it was interrupted, or a scene cannot run; of several the first.
     pub fn play(&self, scenes: &[Scene]) -> Result<Played, StageError> {
         let left_out = scenes.iter().filter(|s| !s.when.is_in(self.extent));
         let left_out = left_out.map(|s| s.name).collect();
-        let scenes = self.here(scenes);
-        let scenes = scenes.map(|scene| Ok((*scene, self.scenery(scene)?)));
-        let scenes = scenes.collect::<Result<_, _>>()?;
-        Ok(Played::new(scenes, left_out, self.extent))
-    }
-
-    /// Runs a scene.
-    ///
-    /// # Errors
-    /// As [`Self::play`].
-    pub fn scenery(&self, scene: &Scene) -> Result<Scenery, StageError> {
-        let failed = |why: String| StageError::Scene(scene.name, why);
-        let experiment = self.experiment(scene).map_err(failed)?;
-        let outcomes = Mutex::new(Vec::new());
-        let ended = |run: PlannedRun, outcome: RunOutcome| {
-            if scene.keep == Keep::Outcomes {
+        let scenes: Vec<&Scene> = self.here(scenes).collect();
+        let failed = |nth: usize, why| StageError::Scene(scenes[nth].name, why);
+        let experiments = scenes.iter().enumerate();
+        let experiments =
+            experiments.map(|(nth, scene)| self.experiment(scene).map_err(|e| failed(nth, e)));
+        let experiments: Vec<Experiment> = experiments.collect::<Result<_, _>>()?;
+        let outcomes = Mutex::new(vec![Vec::new(); scenes.len()]);
+        let ended = |nth: usize, run: PlannedRun, outcome: RunOutcome| {
+            if scenes[nth].keep == Keep::Outcomes {
                 let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-                outcomes.push((run, outcome));
+                outcomes[nth].push((run, outcome));
             }
             (self.ended)();
         };
         let (registry, threads) = (self.registry, self.threads);
-        let study = Study::run_with(&experiment, registry, threads, self.cancel, &ended);
-        let study = study.map_err(|e| match e {
+        let all: Vec<&Experiment> = experiments.iter().collect();
+        let studies = Study::run_all(&all, registry, threads, self.cancel, &ended);
+        let studies = studies.map_err(|(nth, e)| match e {
             StudyError::Interrupted => StageError::Interrupted,
-            e => failed(e.to_string()),
+            e => failed(nth, e.to_string()),
         })?;
-        let mut outcomes = outcomes
+        let outcomes = outcomes
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        outcomes.sort_by_key(|(run, _)| (run.point, run.repetition));
-        let keys = experiment.sweep.iter();
-        let titles = keys.map(|axis| experiment.title_of(registry, &axis.key));
-        Ok(Scenery::new(study, outcomes, titles.collect()))
+        let played = scenes.iter().zip(studies).zip(outcomes);
+        let played = played.map(|((scene, study), mut outcomes)| {
+            outcomes.sort_by_key(|(run, _)| (run.point, run.repetition));
+            let keys = study.plan().base().sweep.iter();
+            let titles = keys.map(|axis| study.plan().base().title_of(registry, &axis.key));
+            let titles = titles.collect();
+            (**scene, Scenery::new(study, outcomes, titles))
+        });
+        Ok(Played::new(played.collect(), left_out, self.extent))
     }
 
     /// The TCP of all hosts of a scene where keys, or short names, have these values, for hosts of ours
@@ -194,4 +193,88 @@ fn put(
     let axis = experiment.axis_name(axis);
     let key = format!("sweep.{}", narrows_experiment::model::quoted(&axis));
     experiment.set(registry, &key, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const SHORT: &[(&str, &str)] = &[
+        ("cc", "reno"),
+        ("servers", "2"),
+        ("sru", "10kB"),
+        ("rto", "linux"),
+        ("blocks", "1"),
+    ];
+    const LONG: Scene = Scene::new("long", "incast").with(&[
+        ("cc", "reno"),
+        ("servers", "2"),
+        ("sru", "10kB"),
+        ("rto", "linux"),
+        ("blocks", "200"),
+    ]);
+    const SWEPT: Scene = Scene::new("swept", "incast")
+        .sharing(SHORT)
+        .with(&[("sweep.buffer", "32KiB,64KiB,128KiB")])
+        .keeping_outcomes();
+    const LAST: Scene = Scene::new("last", "incast")
+        .sharing(SHORT)
+        .keeping_outcomes();
+
+    #[test]
+    fn scenes_run_side_by_side_and_each_has_its_own_runs() {
+        let registry = Registry::default();
+        let scenes = [LONG, SWEPT, LAST, LAST.named("rare").in_full()];
+        let of = |threads| {
+            let ended = AtomicUsize::new(0);
+            let stage = Stage {
+                threads,
+                ended: &|| {
+                    ended.fetch_add(1, Ordering::Relaxed);
+                },
+                ..Stage::new(&registry)
+            };
+            let played = stage.play(&scenes).unwrap();
+            assert_eq!(stage.runs(&scenes).unwrap(), ended.into_inner());
+            let records = ["long", "swept", "last"].map(|name| {
+                let scenery = played.scene(name).unwrap();
+                let outcomes = scenery.outcomes(&[]).map_or(0, |all| all.len());
+                (scenery.study().records().to_vec(), outcomes)
+            });
+            assert!(played.scene("rare").is_err());
+            records
+        };
+        let one = of(1);
+        assert_eq!([3, 9, 3], [0, 1, 2].map(|nth| one[nth].0.len()));
+        assert_eq!([0, 9, 3], [0, 1, 2].map(|nth| one[nth].1));
+        assert_eq!(one, of(3));
+    }
+
+    #[test]
+    fn of_impossible_scenes_the_first_is_told_before_anything_runs() {
+        let registry = Registry::default();
+        let stage = Stage {
+            threads: 2,
+            ended: &|| panic!("something ran"),
+            ..Stage::new(&registry)
+        };
+        let nobody = Scene::new("nobody", "incast")
+            .sharing(SHORT)
+            .with(&[("traffic.read.from", "h9000")]);
+        let nothing = nobody.named("nothing");
+        let error = stage.play(&[LONG, nobody, nothing]).unwrap_err();
+        assert!(matches!(&error, StageError::Scene("nobody", _)), "{error}");
+    }
+
+    #[test]
+    fn what_is_interrupted_gives_nothing() {
+        let registry = Registry::default();
+        let stage = Stage {
+            cancel: &AtomicBool::new(true),
+            ..Stage::new(&registry)
+        };
+        let error = stage.play(&[LONG]).unwrap_err();
+        assert!(matches!(error, StageError::Interrupted), "{error}");
+    }
 }

@@ -5,6 +5,7 @@
 
 use crate::grid::Grid;
 use crate::judge::{Finding, Judged};
+use crate::played::Played;
 use crate::scene::Scene;
 use crate::stage::Stage;
 
@@ -15,8 +16,9 @@ pub struct Twin {
     pub about: &'static str,
     /// The same simulated.
     pub scenes: &'static [Scene],
-    /// Runs it: simulated and live in one table, and what was found of claims.
-    pub run: fn(&Stage<'_>) -> Result<Seen, String>,
+    /// Runs it live, where its scenes were played: simulated and live in one table, and what was found of
+    /// claims.
+    pub run: fn(&Stage<'_>, &Played) -> Result<Seen, String>,
 }
 
 /// What a twin showed.
@@ -74,12 +76,13 @@ impl Twin {
         possible()
     }
 
-    /// Runs it, and watches the machine.
+    /// Plays its scenes, then runs it live and watches the machine meanwhile.
     ///
     /// # Errors
     /// What it cannot do, or the machine.
     pub fn tell(&self, stage: &Stage<'_>) -> Result<Told, String> {
-        let (seen, machine) = watched(|| (self.run)(stage));
+        let played = stage.play(self.scenes).map_err(|e| e.to_string())?;
+        let (seen, machine) = watched(|| (self.run)(stage, &played));
         Ok(Told {
             seen: seen?,
             machine,
@@ -138,7 +141,7 @@ mod tests {
         let twin = Twin {
             about: "",
             scenes: &[],
-            run: |_| {
+            run: |_, _| {
                 Ok(Seen {
                     grid: Grid::default(),
                     found: Vec::new(),
@@ -149,7 +152,7 @@ mod tests {
         let told = twin.tell(&Stage::new(&registry)).unwrap();
         assert!(!told.machine.is_empty());
         let broken = Twin {
-            run: |_| Err("no root".to_owned()),
+            run: |_, _| Err("no root".to_owned()),
             ..twin
         };
         assert_eq!(broken.tell(&Stage::new(&registry)).unwrap_err(), "no root");

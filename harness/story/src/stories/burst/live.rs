@@ -2,6 +2,7 @@
 
 use crate::grid::Grid;
 use crate::judge::{Finding, median};
+use crate::played::{NoAnswer, Played};
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
@@ -24,6 +25,8 @@ pub(super) const TWIN: Twin = Twin {
 };
 
 const PERIODS_MS: [u64; 9] = [500, 250, 128, 64, 32, 16, 8, 4, 2];
+/// Of these the one that is judged beside the first: shorter ones have in them how late looks are.
+const SHORT: usize = 6;
 const HOSTS: u8 = 6;
 
 /// The same simulated. The load is payload, of which each port then carries 38 Mb/s.
@@ -47,8 +50,8 @@ const SIMULATED: Scene = Scene::new("simulated", "microbursts").with(&[
     ("run.duration", "10500ms"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
+    let simulated = played.scene(SIMULATED.name)?;
     let spec = BurstSpec {
         hosts: HOSTS,
         rate: Rate::from_mbps(200),
@@ -77,76 +80,59 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     ];
     let mut grid = Grid::new(head, 1);
     let matching = |end: &str| {
-        let all = simulated.matching(&[], "port.", end);
-        Ok::<_, String>(median(&all.map_err(|e| e.to_string())?))
+        let all = simulated.matching(&[], "port.", end)?;
+        Ok::<_, NoAnswer>(median(&all))
     };
-    let mut row = |what: String, told: String, of: &dyn Fn(&BurstRun) -> String| {
-        let mut row = vec![what, told];
-        row.extend(live.iter().map(of));
-        grid.rows.push(row);
+    // Beside what is of looks stands how late they are.
+    let late = |run: &BurstRun, nth: usize| {
+        let late = run.tracks.get(nth).and_then(|track| track.lateness(990));
+        shown(late.map(|late| late.as_nanos() as f64), "ns")
     };
+    let mut row =
+        |what: String, told: String, looks: Option<usize>, of: &dyn Fn(&BurstRun) -> String| {
+            let mut row = vec![what, told];
+            row.extend(live.iter().map(of));
+            if let Some(nth) = looks {
+                row.extend(live.iter().map(|run| late(run, nth)));
+            }
+            grid.rows.push(row);
+        };
     let told = shown(matching(".mean.500ms_bps")?, "bit/s");
-    row("mean of a port".to_owned(), told, &|run| {
+    row("mean of a port".to_owned(), told, None, &|run| {
         shown(mean(run), "bit/s")
     });
     for (nth, ms) in PERIODS_MS.into_iter().enumerate() {
         let end = format!(".second.max_over_mean.{ms}ms");
         let told = shown(matching(&end)?, "");
-        row(format!("max/mean at {ms} ms"), told, &|run| {
+        row(format!("max/mean at {ms} ms"), told, Some(nth), &|run| {
             shown(ratio(run, nth), "")
         });
     }
-    let drops = simulated.value(&[], "drops_per_s");
-    let drops = drops.map_err(|e| e.to_string())? / f64::from(HOSTS);
+    let drops = simulated.value(&[], "drops_per_s")? / f64::from(HOSTS);
     let told = number(drops, "");
-    row("drops a second of a port".to_owned(), told, &|run| {
+    row("drops a second of a port".to_owned(), told, None, &|run| {
         number(drops_per_s(run, &spec), "")
     });
-    // Beside the ratios, whose looks they are.
-    for (nth, cells) in grid
-        .rows
-        .iter_mut()
-        .skip(1)
-        .take(PERIODS_MS.len())
-        .enumerate()
-    {
-        let late = live.iter().map(|run| {
-            let late = run.tracks.get(nth).and_then(|track| track.lateness(990));
-            shown(late.map(|late| late.as_nanos() as f64), "ns")
-        });
-        cells.extend(late);
-    }
     let shows = ["kernel", "ours"]
         .into_iter()
         .zip(&live)
         .map(|(whose, run)| Shows {
             whose,
             long: ratio(run, 0),
-            short: ratio(
-                run,
-                PERIODS_MS
-                    .iter()
-                    .position(|ms| *ms == SHORT_MS)
-                    .unwrap_or(0),
-            ),
-            share: mean(run).map(|mean| mean / LINE),
+            short: ratio(run, SHORT),
+            share: mean(run).map(|mean| mean / spec.rate.bits_per_sec() as f64),
             drops_per_s: drops_per_s(run, &spec),
         });
     let found = found(&shows.collect::<Vec<_>>());
     Ok(Seen { grid, found })
 }
 
-/// What each port carries.
-const LINE: f64 = 200e6;
-/// The period that is judged beside the longest: shorter ones have in them how late looks are.
-const SHORT_MS: u64 = 8;
-
 /// What hosts showed that is judged.
 struct Shows {
     whose: &'static str,
     /// The greatest reading over the mean, at the longest period.
     long: Option<f64>,
-    /// At [`SHORT_MS`].
+    /// At the one of [`SHORT`].
     short: Option<f64>,
     /// The mean over the line.
     share: Option<f64>,
@@ -158,8 +144,8 @@ fn found(all: &[Shows]) -> Vec<Found> {
     let rises = all.iter().map(|shows| {
         Finding::at_least(
             &format!(
-                "hosts {}: max/mean at {SHORT_MS} ms over that at {} ms",
-                shows.whose, PERIODS_MS[0]
+                "hosts {}: max/mean at {} ms over that at {} ms",
+                shows.whose, PERIODS_MS[SHORT], PERIODS_MS[0]
             ),
             or(shows.short) / or(shows.long),
             2.0,

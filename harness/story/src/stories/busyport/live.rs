@@ -1,7 +1,8 @@
 //! The twin of `busyport` on this machine's kernel.
 
 use crate::grid::Grid;
-use crate::judge::{Finding, Judged};
+use crate::judge::Finding;
+use crate::played::Played;
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
@@ -34,8 +35,8 @@ const SIMULATED: Scene = Scene::new("simulated", "busy-port").with(&[
     ("run.warm_up", "0s"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
+    let simulated = played.scene(SIMULATED.name)?;
     let mut grid = Grid::new(
         [
             "",
@@ -50,7 +51,6 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let time = |t: Duration| number(t.as_nanos() as f64, "ns");
     for writers in ["suspend", "async"] {
         let value = |metric| simulated.value(&[("writers", writers)], metric);
-        let value = |metric| value(metric).map_err(|e| e.to_string());
         grid.rows.push(vec![
             format!("simulated, {writers}"),
             number(value("suspended.max")?, "ns"),
@@ -62,10 +62,9 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
         ]);
     }
     let tcp = stage.tcp(&SIMULATED, &[])?;
-    let mut verdicts = Vec::new();
+    let mut nodes = Vec::new();
     for whose in ["kernel", "ours"] {
-        let mut runs = Vec::new();
-        for (name, writers) in [("suspend", Writers::Suspend), ("async", Writers::Async)] {
+        let mut live = |name: &str, writers| {
             let spec = spec(writers);
             let seen = match whose {
                 "ours" => run_ours(&spec, tcp.clone(), stage.cancel),
@@ -81,97 +80,105 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
                 time(seen.suspended_in_it),
                 number(seen.most_queued as f64, "bytes"),
             ]);
-            runs.push(seen);
-        }
-        verdicts.push((whose, found(&runs[0], &runs[1])));
+            Ok::<_, String>(seen)
+        };
+        nodes.push(Node {
+            whose,
+            suspended: live("suspend", Writers::Suspend)?,
+            free: live("async", Writers::Async)?,
+        });
     }
-    let found = of_both(verdicts);
+    let found = found(&nodes);
     Ok(Seen { grid, found })
 }
 
-/// The claims of nodes, each with what each node showed.
-fn of_both(nodes: Vec<(&str, Vec<Found>)>) -> Vec<Found> {
-    let mut all: Vec<Found> = Vec::new();
-    for (whose, found) in nodes {
-        for found in found {
-            let measured = format!("node {whose}: {}", found.finding.measured);
-            let finding = Finding {
-                measured,
-                ..found.finding
-            };
-            match all.iter_mut().find(|other| other.claim == found.claim) {
-                Some(other) => {
-                    if finding.judged == Judged::Differs && other.finding.judged == Judged::Holds {
-                        other.because = found.because;
-                    }
-                    other.finding = Finding::all([other.finding.clone(), finding]);
-                }
-                None => all.push(Found { finding, ..found }),
-            }
-        }
-    }
-    all
+/// What a node did with suspended writers and without.
+struct Node {
+    whose: &'static str,
+    suspended: StallRun,
+    free: StallRun,
 }
 
-/// What runs with suspended writers and without show.
-fn found(suspended: &StallRun, free: &StallRun) -> Vec<Found> {
-    let gap = |run: &StallRun| run.longest_gap.as_secs_f64();
-    let queued = |run: &StallRun| run.most_queued as f64;
-    let not_seen = |claim, why: &str, because| Found {
-        claim,
-        finding: Finding::is(format!("not seen: {why}"), false),
-        because,
-    };
-    if suspended.suspended.is_empty() {
-        let why = "no writer was suspended";
-        return ["M25", "M33"]
-            .map(|claim| not_seen(claim, why, NEVER))
-            .into();
+impl Node {
+    /// M25.
+    fn serves_late(&self) -> Finding {
+        let run = &self.suspended;
+        if run.suspended.is_empty() {
+            return self.not_seen(UNSUSPENDED);
+        }
+        if run.suspended_in_it.is_zero() {
+            return self.not_seen("the longest gap is none in which the server was suspended");
+        }
+        let what = "longest gap of idle links over what the server was suspended in it";
+        let over = run.longest_gap.as_secs_f64() / run.suspended_in_it.as_secs_f64();
+        self.found(Finding::near(what, over, 1.0, 0.1, ""))
     }
-    let served = if suspended.suspended_in_it.is_zero() {
-        let why = "the longest gap is none in which the server was suspended";
-        not_seen("M25", why, LATE)
-    } else {
-        Found {
-            claim: "M25",
-            finding: Finding::near(
-                "longest gap of idle links over what the server was suspended in it",
-                gap(suspended) / suspended.suspended_in_it.as_secs_f64(),
-                1.0,
-                0.1,
+
+    /// M33.
+    fn is_cured(&self) -> Finding {
+        let Self {
+            suspended, free, ..
+        } = self;
+        if suspended.suspended.is_empty() {
+            return self.not_seen(UNSUSPENDED);
+        }
+        // Who was suspended had something in a queue, but there may be no two replies.
+        if suspended.longest_gap.is_zero() {
+            return self.not_seen("no reply came after another");
+        }
+        let gap = |run: &StallRun| run.longest_gap.as_secs_f64();
+        let queued = |run: &StallRun| run.most_queued as f64;
+        self.found(Finding::all([
+            Finding::at_most(
+                "longest gap with writers that are not suspended over that with suspended ones",
+                gap(free) / gap(suspended),
+                0.5,
                 "",
             ),
-            because: LATE,
+            Finding::at_least(
+                "most in queues over that with suspended ones",
+                queued(free) / queued(suspended),
+                1.0,
+                "",
+            ),
+        ]))
+    }
+
+    fn not_seen(&self, why: &str) -> Finding {
+        self.found(Finding::is(format!("not seen: {why}"), false))
+    }
+
+    fn found(&self, finding: Finding) -> Finding {
+        Finding {
+            measured: format!("node {}: {}", self.whose, finding.measured),
+            ..finding
         }
-    };
-    // Who was suspended had something in a queue, but there may be no two replies.
-    let avoided = if suspended.longest_gap.is_zero() {
-        not_seen("M33", "no reply came after another", LATE)
-    } else {
-        Found {
-            claim: "M33",
-            finding: Finding::all([
-                Finding::at_most(
-                    "longest gap with writers that are not suspended over that with suspended ones",
-                    gap(free) / gap(suspended),
-                    0.5,
-                    "",
-                ),
-                Finding::at_least(
-                    "most in queues over that with suspended ones",
-                    queued(free) / queued(suspended),
-                    1.0,
-                    "",
-                ),
-            ]),
-            because: "a gap has in it how long the node and who asks it waited for a processor, and queues \
-                      that grow hold what was asked while the port was slow: less if a late processor \
-                      leaves it slow for a shorter time",
-        }
-    };
-    vec![served, avoided]
+    }
 }
 
+/// What all nodes showed.
+fn found(nodes: &[Node]) -> Vec<Found> {
+    let never = nodes.iter().any(|node| node.suspended.suspended.is_empty());
+    let because = |otherwise| if never { NEVER } else { otherwise };
+    vec![
+        Found {
+            claim: "M25",
+            finding: Finding::all(nodes.iter().map(Node::serves_late)),
+            because: because(LATE),
+        },
+        Found {
+            claim: "M33",
+            finding: Finding::all(nodes.iter().map(Node::is_cured)),
+            because: because(
+                "a gap has in it how long the node and who asks it waited for a processor, and queues \
+                 that grow hold what was asked while the port was slow: less if a late processor \
+                 leaves it slow for a shorter time",
+            ),
+        },
+    ]
+}
+
+const UNSUSPENDED: &str = "no writer was suspended";
 /// What makes a gap another than the server's suspension.
 const LATE: &str = "a gap has in it how long the node and who asks it waited for a processor, and with few \
     suspensions that is most of it";
@@ -198,6 +205,7 @@ fn spec(writers: Writers) -> StallSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Judged;
 
     #[test]
     fn without_a_suspension_nothing_is_seen_of_it() {
@@ -216,7 +224,11 @@ mod tests {
             replies: 1_900,
         };
         let judged = |suspended: &StallRun| {
-            let found = found(suspended, &free);
+            let found = found(&[Node {
+                whose: "kernel",
+                suspended: suspended.clone(),
+                free: free.clone(),
+            }]);
             assert_eq!(
                 found.iter().map(|f| f.claim).collect::<Vec<_>>(),
                 ["M25", "M33"]
@@ -231,7 +243,7 @@ mod tests {
         }
         for (is, said) in judged(&free) {
             assert_eq!(is, Judged::Differs);
-            assert_eq!(said, "not seen: no writer was suspended");
+            assert_eq!(said, "node kernel: not seen: no writer was suspended");
         }
         let elsewhere = StallRun {
             suspended_in_it: Duration::ZERO,
@@ -242,7 +254,7 @@ mod tests {
         };
         assert_eq!(served.0, Judged::Differs);
         assert!(
-            served.1.starts_with("not seen: the longest gap"),
+            served.1.contains("not seen: the longest gap"),
             "{}",
             served.1
         );

@@ -2,6 +2,7 @@
 
 use crate::grid::Grid;
 use crate::judge::Finding;
+use crate::played::Played;
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
@@ -64,8 +65,8 @@ const SIMULATED: Scene = Scene::new("simulated", "enobufs").with(&[
     ("run.duration", "1500ms"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
+    let simulated = played.scene(SIMULATED.name)?;
     let mut grid = Grid::new(["", "goodput", "refused a second", "sent again"], 1);
     for (name, answer, buffers) in [
         ("simulated, reset, 12 buffers", "reset", "12"),
@@ -73,7 +74,7 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
         ("simulated, congestion, 1000 buffers", "congestion", "1000"),
     ] {
         let at = [("answer", answer), ("buffers", buffers)];
-        let value = |metric| simulated.value(&at, metric).map_err(|e| e.to_string());
+        let value = |metric| simulated.value(&at, metric);
         grid.rows.push(vec![
             name.to_owned(),
             number(value("goodput")?, "bit/s"),
@@ -96,12 +97,12 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
             number(run.again as f64, ""),
         ]);
     }
-    let told = stage.scenery(&OURS).map_err(|e| e.to_string())?;
+    let told = played.scene(OURS.name)?;
     let mut ours = Vec::new();
     let mut expected = Vec::new();
     for (name, answer, toggle, lose) in ANSWERS {
         let at = [("answer", answer), ("toggle", toggle)];
-        let value = |metric| told.value(&at, metric).map_err(|e| e.to_string());
+        let value = |metric| told.value(&at, metric);
         expected.push(value("goodput")?);
         grid.rows.push(vec![
             format!("simulated, 25 ms, {name}"),

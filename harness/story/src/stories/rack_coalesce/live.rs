@@ -2,6 +2,7 @@
 
 use crate::grid::Grid;
 use crate::judge::Finding;
+use crate::played::Played;
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
@@ -31,8 +32,8 @@ const SIMULATED: Scene = Scene::new("simulated", "rack-coalesce").with(&[
     ("run.duration", "300ms"),
 ]);
 
-fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
+    let simulated = played.scene(SIMULATED.name)?;
     let head = [
         "",
         "first flow",
@@ -46,7 +47,6 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let time = |ns: f64| number(ns, "ns");
     for usecs in ["1us", "1ms"] {
         let value = |metric| simulated.value(&[("usecs", usecs)], metric);
-        let value = |metric| value(metric).map_err(|e| e.to_string());
         let (a, b) = (value("first.goodput")?, value("second.goodput")?);
         let slow = if a < b { "rtt.h1.p50" } else { "rtt.h2.p50" };
         grid.rows.push(vec![

@@ -2,6 +2,7 @@
 
 use crate::grid::Grid;
 use crate::judge::Finding;
+use crate::played::Played;
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
@@ -40,15 +41,12 @@ const SIMULATED: Scene = Scene::new("simulated", "rack-tails")
 /// Of receivers: the old one, the RFC's, and today's.
 const RECEIVERS: [&str; 3] = ["linux-2015", "rfc8257", "linux"];
 
-fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
-    let told = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
+    let told = played.scene(SIMULATED.name)?;
     let mut simulated = Vec::new();
     for receiver in RECEIVERS {
-        let calls = super::calls_in(&told, &[("receiver", receiver)]);
-        simulated.push(super::share(
-            &calls.map_err(|e| e.to_string())?,
-            super::LATE,
-        ));
+        let calls = super::calls_in(told, &[("receiver", receiver)])?;
+        simulated.push(super::share(&calls, super::LATE));
     }
     let mut runs = Vec::new();
     for receiver in RECEIVERS {
@@ -68,10 +66,7 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
         grid.rows.push(vec![what, simulated, live]);
     };
     for ((receiver, live), waited) in RECEIVERS.iter().zip(&runs).zip(&simulated) {
-        let value = |metric: &str| {
-            told.value(&[("receiver", *receiver)], metric)
-                .map_err(|e| e.to_string())
-        };
+        let value = |metric: &str| told.value(&[("receiver", *receiver)], metric);
         for (what, metric, permille) in [
             ("10 kB median", "small.latency.p50", 500),
             ("10 kB p99", "small.latency.p99", 990),

@@ -3,6 +3,7 @@
 use super::merging::{expected, poll};
 use crate::grid::Grid;
 use crate::judge::Finding;
+use crate::played::Played;
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
@@ -45,8 +46,8 @@ const SHARES: [(&str, Draw); 7] = [
 /// Segments of a write.
 const SEGMENTS: f64 = 32.0;
 
-fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
-    let simulated = stage.scenery(&DRAWN).map_err(|e| e.to_string())?;
+fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
+    let simulated = played.scene(DRAWN.name)?;
     let live = |draw| -> Result<[MarkedRun; 2], String> {
         let ours = run_ours(draw, TcpConfig::default(), stage.cancel);
         let runs = [run(draw, stage.cancel), ours];
@@ -78,7 +79,7 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     };
     let mut drawn = Vec::new();
     for (share, draw) in SHARES {
-        let told = poll(&simulated, &[("marked", share)]).map_err(|e| e.to_string())?;
+        let told = poll(simulated, &[("marked", share)])?;
         let runs = live(draw)?;
         let frames = number(told.frames / told.aggregates, "");
         grid.rows.push(cells(

@@ -2,6 +2,7 @@
 
 use crate::grid::Grid;
 use crate::judge::{Finding, median};
+use crate::played::Played;
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
@@ -105,8 +106,8 @@ const SIMULATED: Scene = Scene::new("simulated", "packet-window").with(&[
 /// What moves times.
 const LATE: &str = "each time has in it how long both hosts waited for a processor";
 
-fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
-    let simulated = stage.scenery(&SIMULATED).map_err(|e| e.to_string())?;
+fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
+    let simulated = played.scene(SIMULATED.name)?;
     let kernels = all(|variant| run(&variant.spec(), stage.cancel).map_err(|e| e.to_string()))?;
     let ours = all(|variant| {
         let tcp = stage.tcp(&SIMULATED, &variant.at())?;
@@ -124,7 +125,6 @@ fn twin(stage: &Stage<'_>) -> Result<Seen, String> {
     let mut grid = Grid::new(head, 1);
     for ((variant, kernels), ours) in VARIANTS.iter().zip(&kernels).zip(&ours) {
         let value = |metric| simulated.value(&variant.at(), metric);
-        let value = |metric| value(metric).map_err(|e| e.to_string());
         let mut row = vec![
             variant.name.to_owned(),
             number(value("latency.p50")?, "ns"),
