@@ -10,9 +10,9 @@
 mod ours;
 
 use crate::LiveError;
-use crate::incast::{Rack, Waiter, Wire};
 use crate::lab::{self, KernelHost, Owned, Plug, Port, Watch};
 use crate::meter::{self, Counts, Interface, Polled, Track};
+use crate::rack::{Rack, Waiter, Wire};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
 use narrows::config::TcpConfig;

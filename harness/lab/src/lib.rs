@@ -26,6 +26,7 @@ mod netlink;
 #[doc(hidden)]
 pub mod netns;
 mod pair;
+mod rack;
 pub mod refusing;
 mod round;
 pub mod serve;

@@ -13,8 +13,8 @@ mod clients;
 mod node;
 
 use crate::LiveError;
-use crate::incast::{Rack, Waiter, Wire};
 use crate::lab::{self, KernelHost, Owned, Plug, Port};
+use crate::rack::{Rack, Waiter, Wire};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
 use clients::Clients;

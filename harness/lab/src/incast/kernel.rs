@@ -2,9 +2,9 @@
 
 use super::blocks::{Answers, Blocks, Next};
 use super::content::Content;
-use super::waiter::Waiter;
 use crate::LiveError;
 use crate::netns::Namespace;
+use crate::rack::Waiter;
 use crate::sockets::socket;
 use narrows::Instant;
 use narrows::driver::Clock;

@@ -12,19 +12,15 @@
 //! the hosts of ours do: all of the round trip's is on their side.
 
 mod blocks;
-mod cable;
 mod content;
 mod kernel;
 mod ours;
 mod place;
-mod rack;
-mod waiter;
-
-pub(crate) use waiter::Waiter;
 
 use super::LiveError;
 use super::capture;
 use super::lab::{self, KernelHost, Owned, Plug, Port};
+use super::rack::{Rack, Wire};
 use super::shaper::{QueueStats, RouteRules, Shape};
 use blocks::{Answers, Blocks, Read};
 use content::Content;
@@ -45,7 +41,6 @@ use narrows_experiment::traffic::Transfer;
 use narrows_net::net::packet::HostId;
 use ours::{Client, Role, Server};
 pub use place::{LivePlace, Seen, possible};
-pub(crate) use rack::{Rack, Wire};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;

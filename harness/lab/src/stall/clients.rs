@@ -3,8 +3,8 @@
 
 use super::node::Node;
 use super::{CHUNK, PORT, SERVER, StallRun, StallSpec, heard};
-use crate::incast::Waiter;
 use crate::lab::{self, KernelHost};
+use crate::rack::Waiter;
 use crate::sockets;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};

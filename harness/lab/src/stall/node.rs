@@ -1,8 +1,8 @@
 //! The node: a queue before each connection, and one server for all, which a queue at its limit suspends.
 
 use super::{CHUNK, PORT, SERVER, StallSpec, Writers, heard};
-use crate::incast::Waiter;
 use crate::lab;
+use crate::rack::Waiter;
 use narrows::Instant;
 use narrows::conn::Event;
 use narrows::driver::LiveTcp;

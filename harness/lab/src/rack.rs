@@ -1,10 +1,14 @@
 //! Hosts of ours, each with an interface and a link of its own, on one thread.
 
-use super::cable::Cable;
-use super::waiter::Waiter;
+mod cable;
+mod waiter;
+
+pub(crate) use waiter::Waiter;
+
 use crate::LiveError;
 use crate::capture::CaptureFile;
 use crate::lab::{self, Plugged};
+use cable::Cable;
 use narrows::buffer::BytesView;
 use narrows::config::TcpConfig;
 use narrows::device::{Device, Refused};
