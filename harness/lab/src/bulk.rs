@@ -8,6 +8,7 @@
 
 use crate::LiveError;
 use crate::facing::{Facing, Stop};
+use crate::lab::FRAME;
 use crate::netlink::Netlink;
 use crate::pair::{End, Pair};
 use crate::round::SEGMENT;
@@ -33,8 +34,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// What waits before a link whose round trip is to be the receiver's: at 1 Gb/s a quarter of a
 /// millisecond.
 const WAITING: u64 = 32 << 10;
-/// Frames that tbf lets go at once.
-const BURST: ByteCount = ByteCount::new(16 * 1_514);
+/// Full frames that tbf lets go at once.
+const BURST: u64 = 16;
 
 /// Two flows to a receiver that merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,10 +239,8 @@ pub fn local_drop(spec: &LocalDropSpec, cancel: &AtomicBool) -> Result<LocalDrop
 
 fn shape(rate: Rate, limit: u64) -> Shape {
     Shape {
-        rate,
-        limit: ByteCount::new(limit),
-        burst: BURST,
-        mark_above: None,
+        burst: FRAME * BURST,
+        ..Shape::port(rate, ByteCount::new(limit))
     }
 }
 

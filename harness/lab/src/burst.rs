@@ -10,7 +10,7 @@
 mod ours;
 
 use crate::LiveError;
-use crate::lab::{self, KernelHost, Owned, Plug, Port, Watch};
+use crate::lab::{self, FRAME, KernelHost, Owned, Plug, Port, Watch};
 use crate::meter::{self, Counts, Interface, Polled, Track};
 use crate::rack::{Rack, Waiter, Wire};
 use crate::shaper::{RouteRules, Shape};
@@ -30,8 +30,6 @@ use std::time::Duration;
 
 const PORT: u16 = 5_001;
 const CHUNK: usize = 64 << 10;
-/// A full frame.
-const FRAME: u64 = lab::MTU as u64 + 14;
 /// How late a frame of ours may enter an idle link: as in the simulator, without which equal hosts march in
 /// step.
 const OVERHEAD: narrows::Duration = narrows::Duration::from_micros(5);
@@ -57,18 +55,6 @@ pub struct BurstSpec {
     pub span: Duration,
     /// The seed of arrivals and choices.
     pub seed: u64,
-}
-
-impl BurstSpec {
-    /// A port with its rate, and so much that may wait.
-    fn port(&self, limit: ByteCount) -> Shape {
-        Shape {
-            rate: self.rate,
-            limit,
-            burst: ByteCount::new(2 * FRAME),
-            mark_above: None,
-        }
-    }
 }
 
 /// Picks a counter.
@@ -98,10 +84,11 @@ pub fn run(
     check(spec)?;
     let lab = Owned::for_run()?;
     let numbers = 1..=spec.hosts;
-    let link = spec.port(ByteCount::new(1_000 * FRAME));
+    let link = Shape::port(spec.rate, FRAME * 1_000);
+    let port = Shape::port(spec.rate, spec.buffer);
     let hosts = numbers.map(|n| lab.add_kernel_host(n, &link, RouteRules::default()));
     let hosts: Vec<KernelHost> = hosts.collect::<Result<_, _>>()?;
-    let watches = (1..=spec.hosts).map(|n| lab.shape(Port::Further(n), &spec.port(spec.buffer)));
+    let watches = (1..=spec.hosts).map(|n| lab.shape(Port::Further(n), &port));
     let watches = watches.collect::<Result<Vec<_>, _>>()?;
     let failed = |e| LiveError::io("ask and reply on hosts of the kernel's", e);
     let mut mesh = Mesh::new(spec, &hosts).map_err(failed)?;
@@ -143,7 +130,7 @@ pub fn run_ours(
         let plugged = lab.lab().plug(number..=number, plug)?;
         rack.add(plugged, wire, &tcp, OursHost::new(spec, number))?;
         let port = Port::Host(number);
-        watches.push(lab.shape(port, &spec.port(spec.buffer))?);
+        watches.push(lab.shape(port, &Shape::port(spec.rate, spec.buffer))?);
         interfaces.push(lab.interface(port).map_err(failed)?);
     }
     let work = |stop: &AtomicBool| rack.run(stop).map_err(failed);

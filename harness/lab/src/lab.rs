@@ -21,6 +21,7 @@ pub use plug::{Cable, Plug, Plugged};
 use super::LiveError;
 use super::netlink::{Link, LinkKind, Netlink};
 use super::netns::{self, Named, Namespace};
+use narrows::ByteCount;
 use narrows::interface::Cidr;
 use narrows::wire::ethernet::MacAddr;
 use nix::errno::Errno;
@@ -39,11 +40,19 @@ pub const HOSTS: RangeInclusive<u8> = 1..=250;
 pub const KERNEL: u8 = 254;
 /// The MTU of a lab that is not told otherwise.
 pub const MTU: u32 = 1500;
+/// A full frame there.
+pub(crate) const FRAME: ByteCount = frame(MTU);
 
 const SWITCH: &str = "switch";
 const PORT: &str = "kernel";
 pub(super) const KERNEL_INTERFACE: &str = "eth0";
 const HOST: &str = "host";
+
+/// A full frame on links with an MTU, as the kernel counts it: with Ethernet's header, and without its
+/// check sequence.
+pub(crate) const fn frame(mtu: u32) -> ByteCount {
+    ByteCount::new(mtu as u64 + 14)
+}
 
 /// The addresses of a host, IPv4 and IPv6.
 pub fn addresses(host: u8) -> [IpAddr; 2] {

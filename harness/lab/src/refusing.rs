@@ -5,7 +5,7 @@
 //! window's worth is under way. What refuses stays writable, since the TAP itself has room.
 
 use crate::LiveError;
-use crate::lab::{self, Owned, Plug, Port};
+use crate::lab::{self, FRAME, Owned, Plug, Port};
 use crate::shaper::Shape;
 use crate::sockets;
 use narrows::config::TcpConfig;
@@ -24,8 +24,6 @@ const PORT: u16 = 5_006;
 const SERVER: u8 = 1;
 const CLIENT: u8 = 2;
 const CHUNK: usize = 64 << 10;
-/// A full frame.
-const FRAME: ByteCount = ByteCount::new(lab::MTU as u64 + 14);
 
 /// What runs.
 #[derive(Clone, Debug)]
@@ -68,12 +66,7 @@ pub fn run(spec: &RefusingSpec, cancel: &AtomicBool) -> Result<RefusingRun, Live
             .plug(number..=number, Plug::Tap { offload: false })
     };
     let (server, client) = (plug(SERVER)?, plug(CLIENT)?);
-    let link = Shape {
-        rate: spec.rate,
-        limit: FRAME * (spec.buffers + 100),
-        burst: FRAME * 2,
-        mark_above: None,
-    };
+    let link = Shape::port(spec.rate, FRAME * (spec.buffers + 100));
     let _watch = lab.shape(Port::Host(SERVER), &link)?;
     let failed = |e| LiveError::io("send through a TAP that refuses", e);
     let interface = |number| InterfaceConfig::new(lab::mac(number), lab::networks(number));

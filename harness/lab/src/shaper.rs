@@ -2,6 +2,7 @@
 //! bytes before it that drops at the tail (the queue discipline `tbf`), and may mark above a
 //! threshold. And what a route says about the TCP over it.
 
+use super::lab::FRAME;
 use super::netlink::{Answer, Netlink, Request, malformed, u32_at};
 use narrows::device::marking::QueueDepth;
 use narrows::{ByteCount, Rate};
@@ -70,6 +71,17 @@ fn clamp32(bytes: ByteCount) -> u32 {
 }
 
 impl Shape {
+    /// A port of a lab with the usual MTU, which lets two full frames go at once after a pause and marks
+    /// nothing.
+    pub(super) fn port(rate: Rate, limit: ByteCount) -> Self {
+        Self {
+            rate,
+            limit,
+            burst: FRAME * 2,
+            mark_above: None,
+        }
+    }
+
     /// `struct tc_tbf_qopt`.
     fn parameters(&self) -> Vec<u8> {
         let bytes_per_sec = self.rate.bits_per_sec() / 8;

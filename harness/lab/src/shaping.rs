@@ -104,10 +104,8 @@ pub fn kernel(spec: &ShapingSpec, cancel: &AtomicBool) -> Result<Conformance, Li
     let failed = |e| LiveError::io("shape what a host of the kernel's sends", e);
     let pair = Pair::new()?;
     let shape = Shape {
-        rate: spec.rate,
-        limit: ByteCount::new(1_000 * WIRE),
         burst: spec.burst,
-        mark_above: None,
+        ..Shape::port(spec.rate, ByteCount::new(1_000 * WIRE))
     };
     let shaped = pair.a.shape(&shape);
     shaped.map_err(|e| LiveError::shaper("shape what a host of the kernel's sends", e))?;

@@ -13,7 +13,7 @@ mod clients;
 mod node;
 
 use crate::LiveError;
-use crate::lab::{self, KernelHost, Owned, Plug, Port};
+use crate::lab::{self, FRAME, KernelHost, Owned, Plug, Port};
 use crate::rack::{Rack, Waiter, Wire};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
@@ -203,13 +203,7 @@ impl Star {
             return Err(LiveError::Invalid("from 2 to 19 clients".to_owned()));
         }
         let lab = Owned::for_run()?;
-        let frame = u64::from(lab::MTU) + 14;
-        let link = Shape {
-            rate: spec.rate,
-            limit: ByteCount::new(1_000 * frame),
-            burst: ByteCount::new(2 * frame),
-            mark_above: None,
-        };
+        let link = Shape::port(spec.rate, FRAME * 1_000);
         let numbers = SERVER + 1..=SERVER + spec.clients;
         let clients = numbers.map(|n| lab.add_kernel_host(n, &link, RouteRules::default()));
         let star = Self {
@@ -224,11 +218,7 @@ impl Star {
 
     /// What the way to the first client carries from now on.
     fn carry(&self, rate: Rate) -> Result<(), LiveError> {
-        let port = Shape {
-            rate,
-            limit: self.spec.buffer,
-            ..self.link
-        };
+        let port = Shape::port(rate, self.spec.buffer);
         self.lab.shape(Port::Further(SERVER + 1), &port).map(drop)
     }
 

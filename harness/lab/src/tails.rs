@@ -85,12 +85,9 @@ pub fn run(spec: &TailsSpec, cancel: &AtomicBool) -> Result<TailsRun, LiveError>
         let plug = Plug::Tap { offload: false };
         plugged.push(lab.lab().plug(number..=number, plug)?);
     }
-    let frame = u64::from(lab::MTU) + 14;
     let port = Shape {
-        rate: spec.rate,
-        limit: ByteCount::new(1_000_000),
-        burst: ByteCount::new(2 * frame),
         mark_above: Some(QueueDepth::Packets(spec.mark_above)),
+        ..Shape::port(spec.rate, ByteCount::new(1_000_000))
     };
     let mut watch = lab.shape(Port::Host(SERVER), &port)?;
     let failed = |e| LiveError::io("call hosts of ours", e);

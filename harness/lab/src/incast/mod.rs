@@ -55,8 +55,6 @@ pub const MAX_SERVERS: u32 = 200;
 const PORT: u16 = 5_001;
 /// The number of our host where it is the client.
 const OUR_CLIENT: u8 = 250;
-/// Header of a frame; the kernel counts it, and no check sequence.
-const ETHERNET: u64 = 14;
 const CHECK_SEQUENCE: u64 = 4;
 /// How often the queue is looked at.
 const LOOK: Duration = Duration::from_millis(1);
@@ -226,7 +224,7 @@ fn port(experiment: &Experiment, ecn: bool) -> Shape {
 /// The queue that holds as many full frames as `limit`, in the bytes that the kernel counts: it
 /// knows no check sequence, and no limit in packets where there is one in bytes.
 pub fn port_bytes(limit: QueueLimit, mtu: u32) -> ByteCount {
-    let counted = u64::from(mtu) + ETHERNET;
+    let counted = lab::frame(mtu).get();
     let full = counted + CHECK_SEQUENCE;
     ByteCount::new(match limit {
         QueueLimit::Packets(n) => u64::from(n) * counted,
@@ -251,18 +249,11 @@ pub fn ecn(tcp: &TcpConfig) -> Option<EcnNeed> {
 /// The link of a host of the kernel's.
 fn link(experiment: &Experiment) -> Shape {
     let rate = experiment.network.link.rate;
-    let late = rate.bytes_in(LATENESS).get();
+    let frame = lab::frame(experiment.network.common.mtu);
     Shape {
-        rate,
-        limit: ByteCount::new(1_000 * frame(experiment)),
-        burst: ByteCount::new(late.max(2 * frame(experiment))),
-        mark_above: None,
+        burst: rate.bytes_in(LATENESS).max(frame * 2),
+        ..Shape::port(rate, frame * 1_000)
     }
-}
-
-/// A full frame, as the kernel counts it.
-fn frame(experiment: &Experiment) -> u64 {
-    u64::from(experiment.network.common.mtu) + ETHERNET
 }
 
 fn address(host: u8) -> SocketAddr {

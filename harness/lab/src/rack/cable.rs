@@ -2,6 +2,7 @@
 //! discipline for. A frame enters the wire when the one before has left it, and arrives a delay
 //! later.
 
+use crate::lab;
 use narrows::{ByteCount, Duration, Instant, Rate};
 use narrows_net::sim::rng::Stream;
 use narrows_net::sim::time::SimTime;
@@ -51,7 +52,7 @@ pub(super) struct Cable {
 
 impl Cable {
     pub(super) fn new(rate: Option<Rate>, delay: Duration, mtu: u32) -> Self {
-        let full = ByteCount::new((u64::from(mtu) + 14 + OVERHEAD) * QUEUE);
+        let full = (lab::frame(mtu) + ByteCount::new(OVERHEAD)) * QUEUE;
         Self {
             rate,
             delay,
