@@ -6,7 +6,6 @@
 //! small one; the sender may be ours ([`hold_ours`]). [`local_drop`]: the sender's own queue is too
 //! small, so that sends are refused.
 
-use crate::LiveError;
 use crate::facing::{Facing, Stop};
 use crate::lab::FRAME;
 use crate::netlink::Netlink;
@@ -14,6 +13,7 @@ use crate::pair::{End, Pair};
 use crate::round::SEGMENT;
 use crate::shaper::Shape;
 use crate::sockets;
+use crate::{LiveError, joined};
 use narrows::config::TcpConfig;
 use narrows::driver::Clock;
 use narrows::driver::tokio::{Stack, TcpStream as Connection};
@@ -271,10 +271,7 @@ fn run(
             // Who waits for room or data is woken.
             let _ = SockRef::from(end).shutdown(Shutdown::Both);
         }
-        let bytes = readers.into_iter().map(|reader| match reader.join() {
-            Ok(bytes) => bytes,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
+        let bytes = readers.into_iter().map(|reader| joined(reader.join()));
         let bytes: io::Result<Vec<u64>> = bytes.collect();
         match cancelled() {
             true => Err(io::ErrorKind::Interrupted.into()),

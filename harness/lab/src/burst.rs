@@ -9,19 +9,18 @@
 
 mod ours;
 
-use crate::LiveError;
 use crate::lab::{self, FRAME, KernelHost, Owned, Plug, Port, Watch};
 use crate::meter::{self, Counts, Interface, Polled, Track};
 use crate::rack::{Rack, Waiter, Wire};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
+use crate::{LiveError, joined};
 use narrows::config::TcpConfig;
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::sim::rng::{Component, Stream};
-use nix::libc;
 use ours::OursHost;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -188,11 +187,6 @@ fn measure(
     })
 }
 
-/// What a thread gave, or its panic.
-fn joined<T>(thread: thread::Result<T>) -> T {
-    thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
 /// Before threads that are not scheduled in real time, where that is allowed: what a busy machine
 /// adds is not the network's.
 fn promptly() {
@@ -334,9 +328,10 @@ impl Mesh {
     fn ready(&mut self, token: usize, buf: &mut [u8], waiter: &Waiter) -> io::Result<()> {
         let pairs = self.asking.len();
         if let Some(Some(stream)) = self.asking.get(token) {
-            heard(stream, buf)?;
+            sockets::heard(stream, buf)?;
         } else if let Some(Some(replier)) = self.replying.get_mut(token.wrapping_sub(pairs)) {
-            replier.owed += heard(&replier.stream, buf)? * self.queries.spec.size.get();
+            let asked = sockets::heard(&replier.stream, buf)?;
+            replier.owed += asked * self.queries.spec.size.get();
             replier.write(buf, waiter, token as u64)?;
         }
         Ok(())
@@ -362,15 +357,5 @@ impl Replier {
             waiter.set_writable(&self.stream, token, full)?;
         }
         Ok(())
-    }
-}
-
-/// What there is to read of a stream, in bytes.
-fn heard(mut stream: &TcpStream, buf: &mut [u8]) -> io::Result<u64> {
-    match stream.read(buf) {
-        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Ok(n) => Ok(n as u64),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(0),
-        Err(e) => Err(e),
     }
 }

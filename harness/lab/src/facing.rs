@@ -3,11 +3,11 @@
 //!
 //! Ours runs on a thread of its own, so what it does waits for a processor, as a process does.
 
-use crate::LiveError;
 use crate::lab::{self, Owned, Plug, Plugged, Port};
 use crate::pair::End;
 use crate::shaper::Shape;
 use crate::sockets;
+use crate::{LiveError, joined};
 use narrows::config::TcpConfig;
 use narrows::driver::tokio::{Stack, TcpListener, TcpStream};
 use narrows::interface::InterfaceConfig;
@@ -87,8 +87,7 @@ impl Facing {
             });
             let of_kernel = kernels(&kernel);
             drop(stopping);
-            let of_ours = ours.join();
-            let of_ours = of_ours.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let of_ours = joined(ours.join());
             // Where ours failed, the kernel's waited in vain.
             Ok((of_ours?, of_kernel?))
         })

@@ -46,6 +46,11 @@ use std::time::Duration;
 /// How often it is looked whether Ctrl-C was pressed.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// What a thread gave, or its panic.
+fn joined<T>(thread: std::thread::Result<T>) -> T {
+    thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Until `cancel` is set.
 pub async fn cancelled(cancel: &AtomicBool) {
     while !cancel.load(Ordering::Relaxed) {

@@ -1,6 +1,7 @@
 //! Network namespaces with names, as `ip netns` has them: a file in `/run/netns` on which the
 //! namespace is mounted.
 
+use super::joined;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -201,10 +202,9 @@ fn in_thread<R: Send>(f: impl FnOnce() -> R + Send) -> io::Result<R> {
 
 /// For one type, since starting a thread is a lot of code to compile for each that is asked for.
 fn run_in_thread(f: Box<dyn FnOnce() + Send + '_>) -> io::Result<()> {
-    thread::scope(
-        |scope| match thread::Builder::new().spawn_scoped(scope, f)?.join() {
-            Ok(()) => Ok(()),
-            Err(panic) => std::panic::resume_unwind(panic),
-        },
-    )
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, f)?;
+        joined(thread.join());
+        Ok(())
+    })
 }

@@ -7,11 +7,11 @@
 //! the first of two, and for the one after where it is the second: what is found is never more than
 //! there was, however late the looks are.
 
-use crate::LiveError;
 use crate::meter::Interface;
 use crate::pair::Pair;
 use crate::shaper::Shape;
 use crate::sockets;
+use crate::{LiveError, joined};
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Duration, Rate};
 use narrows_experiment::file::Loaded;
@@ -139,8 +139,7 @@ pub fn kernel(spec: &ShapingSpec, cancel: &AtomicBool) -> Result<Conformance, Li
         let sent = send(&from, spec, cancel);
         sleep(PAUSE);
         stop.store(true, Ordering::Relaxed);
-        let looks = looking.join();
-        sent.and(looks.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        sent.and(joined(looking.join()))
     });
     let seen = conformance(&looks.map_err(failed)?, spec);
     seen.ok_or_else(|| failed(io::ErrorKind::UnexpectedEof.into()))

@@ -2,7 +2,7 @@
 
 use crate::netns::Namespace;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::io;
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -72,9 +72,30 @@ fn accept_within(listener: &TcpListener, time: Duration) -> io::Result<TcpStream
     Ok(accepted)
 }
 
+/// What there is to read of a stream that does not block, in bytes.
+///
+/// # Errors
+/// [`io::ErrorKind::UnexpectedEof`] where it has ended, among others.
+pub(crate) fn heard(mut stream: &TcpStream, buf: &mut [u8]) -> io::Result<u64> {
+    match stream.read(buf) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(n) => Ok(n as u64),
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(0)
+        }
+        Err(e) => Err(e),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn who_accepts_does_not_wait_for_ever_and_who_is_accepted_may_be_silent_for_longer() {
@@ -85,5 +106,21 @@ mod tests {
         let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let accepted = accept_within(&listener, time).unwrap();
         assert_eq!(accepted.read_timeout().unwrap(), None);
+    }
+
+    #[test]
+    fn a_stream_without_data_is_silent_and_one_that_ended_an_error() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let stream = accept(&listener).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut buf = [0; 8];
+        assert_eq!(heard(&stream, &mut buf).unwrap(), 0);
+        peer.write_all(b"???").unwrap();
+        drop(peer);
+        stream.set_nonblocking(false).unwrap();
+        assert_eq!(heard(&stream, &mut buf).unwrap(), 3);
+        let ended = heard(&stream, &mut buf).unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -12,19 +12,18 @@
 mod clients;
 mod node;
 
-use crate::LiveError;
 use crate::lab::{self, FRAME, KernelHost, Owned, Plug, Port};
 use crate::rack::{Rack, Waiter, Wire};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
+use crate::{LiveError, joined};
 use clients::Clients;
 use narrows::config::{Buffers, TcpConfig};
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Instant, Rate};
 use node::{Node, OfKernel, OfOurs};
 use std::collections::VecDeque;
-use std::io::{self, Read};
-use std::net::TcpStream;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -177,8 +176,7 @@ pub fn run_ours(
         stop.store(true, Ordering::Relaxed);
         (asked, node.join())
     });
-    let served = served.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    served.map_err(|e| LiveError::io("ask and reply on a host of ours", e))?;
+    joined(served).map_err(|e| LiveError::io("ask and reply on a host of ours", e))?;
     asked?;
     let node = rack.hosts.pop().map(|host| host.app.node);
     Ok(clients.seen(node.unwrap_or_else(|| Node::new(spec))))
@@ -257,15 +255,5 @@ impl Star {
             let next = begin + narrows::Duration::from_nanos(next);
             wait(now + late, Some(next)).map_err(failed)?;
         }
-    }
-}
-
-/// What there is to read of a stream, in bytes.
-fn heard(mut stream: &TcpStream, buf: &mut [u8]) -> io::Result<u64> {
-    match stream.read(buf) {
-        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Ok(n) => Ok(n as u64),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        Err(e) => Err(e),
     }
 }

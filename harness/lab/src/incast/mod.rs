@@ -17,11 +17,11 @@ mod kernel;
 mod ours;
 mod place;
 
-use super::LiveError;
 use super::capture;
 use super::lab::{self, KernelHost, Owned, Plug, Port};
 use super::rack::{Rack, Wire};
 use super::shaper::{QueueStats, RouteRules, Shape};
+use super::{LiveError, joined};
 use blocks::{Answers, Blocks, Read};
 use content::Content;
 use kernel::Counters;
@@ -261,16 +261,6 @@ fn address(host: u8) -> SocketAddr {
     SocketAddr::new(v4, PORT)
 }
 
-/// What the threads of a run gave.
-type Joined<T> = Result<T, LiveError>;
-
-fn join<T>(thread: thread::ScopedJoinHandle<'_, Joined<T>>) -> Joined<T> {
-    match thread.join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
-
 fn going_on(e: io::Error) -> LiveError {
     LiveError::io("go on", e)
 }
@@ -343,7 +333,7 @@ impl Stage<'_> {
             });
             let peak = self.look_until(&over, &mut watch);
             stop.store(true, Ordering::Relaxed);
-            (join(rack), join(client), peak)
+            (joined(rack.join()), joined(client.join()), peak)
         });
         if self.ctx.cancel.load(Ordering::Relaxed) {
             return Ok(None);
@@ -423,7 +413,7 @@ impl Stage<'_> {
             });
             let peak = self.look_until(&over, &mut watch);
             stop.store(true, Ordering::Relaxed);
-            (join(rack), join(serving), peak)
+            (joined(rack.join()), joined(serving.join()), peak)
         });
         if self.ctx.cancel.load(Ordering::Relaxed) {
             return Ok(None);

@@ -2,7 +2,7 @@
 //! comes.
 
 use super::node::Node;
-use super::{CHUNK, PORT, SERVER, StallRun, StallSpec, heard};
+use super::{CHUNK, PORT, SERVER, StallRun, StallSpec};
 use crate::lab::{self, KernelHost};
 use crate::rack::Waiter;
 use crate::sockets;
@@ -80,7 +80,7 @@ impl Clients {
                 }
             }
             next = next.min(client.next_request);
-            client.heard += heard(&client.stream, &mut self.buf)?;
+            client.heard += sockets::heard(&client.stream, &mut self.buf)?;
             let whole = client.heard / self.spec.reply.get();
             if whole == 0 {
                 continue;

@@ -1,8 +1,9 @@
 //! The node: a queue before each connection, and one server for all, which a queue at its limit suspends.
 
-use super::{CHUNK, PORT, SERVER, StallSpec, Writers, heard};
+use super::{CHUNK, PORT, SERVER, StallSpec, Writers};
 use crate::lab;
 use crate::rack::Waiter;
+use crate::sockets;
 use narrows::Instant;
 use narrows::conn::Event;
 use narrows::driver::LiveTcp;
@@ -122,7 +123,7 @@ impl OfKernel {
     /// Takes requests and answers them; whether anything waits for room.
     pub(super) fn step(&mut self, now: u64) -> io::Result<bool> {
         for (at, stream) in self.streams.iter().enumerate() {
-            self.node.asked(at, heard(stream, &mut self.buf)?);
+            self.node.asked(at, sockets::heard(stream, &mut self.buf)?);
         }
         let streams = &self.streams;
         let mut write = |at: usize, bytes: &[u8]| match (&streams[at]).write(bytes) {
