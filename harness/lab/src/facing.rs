@@ -36,7 +36,7 @@ pub(crate) type Stop = oneshot::Receiver<()>;
 
 /// What ours answers a request with.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Replies {
     /// Bytes of a request.
     pub(crate) request: usize,
     /// Bytes of each write.
@@ -97,7 +97,7 @@ impl Facing {
     pub(crate) fn answering<R>(
         self,
         tcp: TcpConfig,
-        answer: Answer,
+        replies: Replies,
         client: impl FnOnce(&End, net::TcpStream) -> io::Result<R>,
     ) -> io::Result<R> {
         let at = SocketAddr::new(lab::addresses(OURS)[0], PORT);
@@ -106,7 +106,7 @@ impl Facing {
             let listener = TcpListener::bind(&stack, at).await?;
             let _ = listens.send(());
             tokio::select! {
-                served = serve(&listener, &answer) => served,
+                served = serve(&listener, &replies) => served,
                 _ = stop => Ok(()),
             }
         };
@@ -122,11 +122,11 @@ impl Facing {
 }
 
 /// One connection, until its peer is gone.
-async fn serve(listener: &TcpListener, answer: &Answer) -> io::Result<()> {
+async fn serve(listener: &TcpListener, replies: &Replies) -> io::Result<()> {
     let (mut stream, _) = listener.accept().await?;
     stream.set_nodelay(true)?;
     loop {
-        let ended = one(&mut stream, answer).await;
+        let ended = one(&mut stream, replies).await;
         match ended {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
@@ -135,9 +135,9 @@ async fn serve(listener: &TcpListener, answer: &Answer) -> io::Result<()> {
     }
 }
 
-async fn one(stream: &mut TcpStream, answer: &Answer) -> io::Result<()> {
-    stream.read_exact(&mut vec![0; answer.request]).await?;
-    for size in &answer.writes {
+async fn one(stream: &mut TcpStream, replies: &Replies) -> io::Result<()> {
+    stream.read_exact(&mut vec![0; replies.request]).await?;
+    for size in &replies.writes {
         stream.write_all(&vec![b'!'; *size]).await?;
     }
     Ok(())

@@ -127,10 +127,16 @@ enum Found {
 /// # Errors
 /// What is missing, or not permitted.
 pub fn check() -> Result<(), LiveError> {
-    if !fs::exists("/dev/net/tun").unwrap_or(false) {
-        return Err(LiveError::NoTun);
-    }
+    check_tun()?;
     check_kernels()
+}
+
+/// Whether hosts of ours can have TAPs here.
+fn check_tun() -> Result<(), LiveError> {
+    match fs::exists("/dev/net/tun") {
+        Ok(true) => Ok(()),
+        _ => Err(LiveError::NoTun),
+    }
 }
 
 /// Whether hosts of the kernel's can be made here, which is all that some measurements take.
@@ -149,9 +155,7 @@ impl Lab {
     /// See [`LiveError`]. What was made until then is gone.
     pub fn up(name: &str, mtu: Option<u32>) -> Result<(Self, Up), LiveError> {
         check_name(name)?;
-        if !fs::exists("/dev/net/tun").unwrap_or(false) {
-            return Err(LiveError::NoTun);
-        }
+        check_tun()?;
         let _lock = lock()?;
         let done = match find(name)? {
             Found::Whole(lab) => {

@@ -8,7 +8,7 @@
 //! ([`run_ours`]).
 
 use crate::LiveError;
-use crate::facing::{Answer, Facing};
+use crate::facing::{Facing, Replies};
 use crate::pair::{End, Pair};
 use crate::round::{MANY, Round};
 use narrows::config::TcpConfig;
@@ -64,11 +64,11 @@ pub fn run_ours(draw: Draw, tcp: TcpConfig, cancel: &AtomicBool) -> Result<Marke
     let facing = Facing::new()?;
     facing.kernel.merge().map_err(failed)?;
     let marking = facing.kernel.mark(draw)?;
-    let answer = Answer {
+    let replies = Replies {
         request: 1,
         writes: vec![Round::LARGE.size],
     };
-    let asked = facing.answering(tcp, answer, |kernel, socket| {
+    let asked = facing.answering(tcp, replies, |kernel, socket| {
         count(kernel, &marking, |count, took| {
             ask(&socket, count, cancel, took)
         })

@@ -7,6 +7,7 @@
 //! the first of two, and for the one after where it is the second: what is found is never more than
 //! there was, however late the looks are.
 
+use crate::lab::KERNEL_INTERFACE;
 use crate::meter::Interface;
 use crate::pair::Pair;
 use crate::shaper::Shape;
@@ -123,9 +124,8 @@ pub fn kernel(spec: &ShapingSpec, cancel: &AtomicBool) -> Result<Conformance, Li
         .map_err(failed)?;
     to.recv(&mut [0]).map_err(failed)?;
     sleep(PAUSE);
-    let mut interface = Interface::within(pair.b.namespace(), crate::lab::KERNEL_INTERFACE);
-    let interface = interface.as_mut().map_err(|e| io::Error::from(e.kind()));
-    let interface = interface.map_err(failed)?;
+    let interface = Interface::within(pair.b.namespace(), KERNEL_INTERFACE);
+    let mut interface = interface.map_err(failed)?;
     let stop = AtomicBool::new(false);
     let begun = Barrier::new(2);
     let looks = thread::scope(|scope| {
@@ -133,7 +133,7 @@ pub fn kernel(spec: &ShapingSpec, cancel: &AtomicBool) -> Result<Conformance, Li
             let _ = RealTime::LOWEST.apply();
             let zero = interface.read();
             begun.wait();
-            look(interface, zero?.rx_bytes, &stop)
+            look(&mut interface, zero?.rx_bytes, &stop)
         });
         begun.wait();
         let sent = send(&from, spec, cancel);

@@ -7,7 +7,7 @@
 //! when that is all: one that reads what comes acknowledges by reading (`tcp_cleanup_rbuf`).
 
 use crate::LiveError;
-use crate::facing::{Answer, Facing};
+use crate::facing::{Facing, Replies};
 use crate::pair::Pair;
 use crate::shaper::RouteRules;
 use narrows::config::TcpConfig;
@@ -91,11 +91,11 @@ pub fn run_ours(
     tcp: TcpConfig,
     cancel: &AtomicBool,
 ) -> Result<Vec<Duration>, LiveError> {
-    let answer = Answer {
+    let replies = Replies {
         request: REQUEST,
         writes: spec.writes.clone(),
     };
-    let asked = Facing::new()?.answering(tcp, answer, |kernel, client| {
+    let asked = Facing::new()?.answering(tcp, replies, |kernel, client| {
         kernel.set_rules(spec.of_client())?;
         ask(spec, &client, &mut || Ok(()), cancel)
     });

@@ -6,8 +6,8 @@
 
 use super::super::shaper::{QueueStats, RouteRules, Shape};
 use super::{
-    Found, HOST, KERNEL, KERNEL_INTERFACE, Lab, MTU, PORT, SWITCH, build, check_name, find, lock,
-    networks, remove, within,
+    Found, HOST, KERNEL, KERNEL_INTERFACE, Lab, MTU, PORT, SWITCH, build, check_name, check_tun,
+    find, lock, networks, remove, within,
 };
 use crate::LiveError;
 use crate::meter::Interface;
@@ -74,9 +74,7 @@ impl Owned {
     /// others.
     pub fn new(name: &str, mtu: Option<u32>) -> Result<Self, LiveError> {
         check_name(name)?;
-        if !fs::exists("/dev/net/tun").unwrap_or(false) {
-            return Err(LiveError::NoTun);
-        }
+        check_tun()?;
         let _lock = lock()?;
         match find(name)? {
             Found::Whole(_) => return Err(LiveError::Taken(name.to_owned())),
