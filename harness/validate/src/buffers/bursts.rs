@@ -21,9 +21,9 @@ const PERIOD: u64 = 25_000;
 /// window (RFC 5681 section 4.1); and a round trip is 100 us (Alizadeh et al., SIGCOMM 2010). Then a reply
 /// of 30 kB takes two windows, a round trip apart. Sizes and fan-out are ours, so only the shape is held
 /// against the paper: most bursts last a period, nearly all tens of microseconds, and many follow each
-/// other closely, with long silences between. (Of 40 kB from two servers 35 to 41 % of the gaps are short, at 80
-/// us of a round trip 54 to 57 %; of replies that fit the window 14 to 28 %, since Poisson's queries come in
-/// no clusters.)
+/// other closely, with long silences between. How many follow closely is sensitive to a reply's size and to
+/// the round trip, since queries that come independently make no clusters of their own: the row holds for
+/// replies of two windows, and says nothing of others.
 pub(in super::super) fn bursts(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
     for (load, percent) in [("500Mb/s", 5), ("1Gb/s", 10)] {
         let file = format!(
