@@ -1,4 +1,5 @@
-//! `narrows live` against the kernel and the programs that people use: curl, nc, iperf3, tshark.
+//! `narrows live` against the kernel and the programs that people use: curl, nc, iperf3, tshark; and a story
+//! live.
 //!
 //! Each test has a lab of its own name, which is gone afterwards, however the test ends. Where that
 //! cannot be a test is skipped with a message; with `CI=true` it fails.
@@ -816,4 +817,53 @@ fn explain_listens_to_a_lab() {
         .unwrap();
     let said = String::from_utf8_lossy(&none.stderr);
     assert!(said.contains("No such device"), "{said}");
+}
+
+/// Whether its claims hold is the machine's; that it judges them and cleans up is not.
+#[test]
+fn a_story_is_judged_live_and_leaves_no_namespace() {
+    let Some(_lab) = TestLab::new(&[]) else {
+        return;
+    };
+    let mut command = narrows();
+    command.args(["story", "busyport", "--live"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().unwrap();
+    let prefix = format!("narrows-run-{}-", child.id());
+    let ran = child.wait_with_output().unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    let verdict = |claim: &str| {
+        let mut lines = out.lines();
+        let words = lines.find_map(|line| line.strip_prefix(claim));
+        let verdict = words.and_then(|words| words.split_whitespace().next());
+        verdict.unwrap_or_else(|| panic!("no {claim}: {out}{err}"))
+    };
+    let verdicts = ["M25", "M33"].map(verdict);
+    let differs = match ran.status.code() {
+        Some(0) => false,
+        Some(1) => true,
+        code => panic!("{code:?}: {err}"),
+    };
+    assert_eq!(verdicts.contains(&"differs"), differs, "{verdicts:?}");
+    assert!(
+        verdicts.iter().all(|v| ["holds", "differs"].contains(v)),
+        "{out}"
+    );
+    assert!(out.contains("The machine meanwhile"), "{out}");
+    for row in [
+        "simulated, suspend",
+        "live, kernel, suspend",
+        "live, ours, suspend",
+    ] {
+        assert!(out.contains(row), "{out}");
+    }
+    let names = fs::read_dir("/run/netns").unwrap();
+    let left: Vec<_> = names
+        .map(|name| name.unwrap().file_name())
+        .filter(|name| name.to_string_lossy().starts_with(&prefix))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
