@@ -4,19 +4,31 @@
 //! The link is a port of the lab, with room for all of them; what comes back is late, so that a
 //! window's worth is under way. What refuses stays writable, since the TAP itself has room.
 
+mod course;
+mod losing;
+
+pub use course::{Course, Falls, Turn};
+pub use losing::Losses;
+
 use crate::LiveError;
 use crate::lab::{self, FRAME, Owned, Plug, Port};
 use crate::shaper::Shape;
 use crate::sockets;
+use course::Refusals;
+use losing::Losing;
 use narrows::config::TcpConfig;
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::refusing::Refusing;
 use narrows::driver::tokio::{Stack, TcpListener, TcpStream};
+use narrows::driver::{Clock, secret};
+use narrows::endpoint::EndpointConfig;
+use narrows::endpoint::metrics::MetricsConfig;
 use narrows::interface::InterfaceConfig;
 use narrows::{ByteCount, Instant, Rate};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -24,6 +36,8 @@ const PORT: u16 = 5_006;
 const SERVER: u8 = 1;
 const CLIENT: u8 = 2;
 const CHUNK: usize = 64 << 10;
+/// More than a flow says in a run: some for each acknowledgement.
+const EVENTS: usize = 1 << 20;
 
 /// What runs.
 #[derive(Clone, Debug)]
@@ -36,23 +50,38 @@ pub struct RefusingSpec {
     pub buffers: u64,
     /// How late comes what arrives at the sender.
     pub delay: Duration,
-    /// A frame that is lost on the way, by its number; the first is 0.
-    pub lose: Option<u64>,
+    /// When a frame of the sender's is lost.
+    pub losses: Option<Losses>,
+    /// A connection before the one that is counted.
+    pub before: Option<Before>,
     /// What arrives before is not counted.
     pub warm_up: Duration,
     /// For how long it is counted then.
     pub span: Duration,
 }
 
+/// A connection that ends before the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// What it carries. Then its receiver closes, and its sender.
+    pub size: ByteCount,
+    /// Whether the sender's host remembers what it learned (RFC 9040), or nothing.
+    pub remembers: bool,
+}
+
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RefusingRun {
     /// What the flow got, in bits a second.
     pub goodput: f64,
     /// Sends that the device refused meanwhile.
     pub refused: u64,
-    /// Segments sent again, since the beginning.
+    /// Segments sent again meanwhile.
     pub again: u64,
+    /// How often its window came down meanwhile.
+    pub falls: Falls,
+    /// Its window, since it began.
+    pub course: Course,
 }
 
 /// Runs it in a lab of its own.
@@ -74,53 +103,113 @@ pub fn run(spec: &RefusingSpec, cancel: &AtomicBool) -> Result<RefusingRun, Live
         rates: vec![(Fault::Delay(spec.delay.into()), 1_000_000)],
         ..Faults::default()
     };
-    let lost = Faults {
-        script: spec
-            .lose
-            .map(|number| (number, Fault::Drop))
-            .into_iter()
-            .collect(),
-        ..Faults::default()
-    };
-    let few = Refusing::new(
-        Faulty::new(client.device, 1, lost, late),
-        few(spec.buffers, spec.rate),
+    let begun = Arc::new(OnceLock::new());
+    let losing = Losing::new(
+        Faulty::new(client.device, 1, Faults::default(), late),
+        spec.losses,
+        spec.delay.into(),
+        Arc::clone(&begun),
     );
+    let refusals = Refusals::default();
+    let device = Refusing::new(losing, refusals.keep(few(spec.buffers, spec.rate)));
+    let seen = Seen { begun, refusals };
+    let remembers = spec.before.is_some_and(|before| before.remembers);
+    let endpoint = EndpointConfig {
+        metrics: remembers.then(MetricsConfig::default),
+        ..EndpointConfig::new(Arc::new(spec.tcp.clone()), secret().map_err(failed)?)
+    };
     crate::runtime()?
         .block_on(async {
             let server = Stack::spawn(server.device, interface(SERVER), spec.tcp.clone())?;
-            let client = Stack::spawn(few, interface(CLIENT), spec.tcp.clone())?;
+            let client = Stack::spawn_with(device, interface(CLIENT), endpoint)?;
             tokio::select! {
-                run = flow(&server, &client, spec) => run,
+                run = flow(&server, &client, spec, &seen) => run,
                 () = crate::cancelled(cancel) => Err(io::ErrorKind::Interrupted.into()),
             }
         })
         .map_err(failed)
 }
 
-async fn flow(server: &Stack, client: &Stack, spec: &RefusingSpec) -> io::Result<RefusingRun> {
+/// What devices see, and are told.
+struct Seen {
+    /// When the first flow began.
+    begun: Arc<OnceLock<Instant>>,
+    refusals: Refusals,
+}
+
+async fn flow(
+    server: &Stack,
+    client: &Stack,
+    spec: &RefusingSpec,
+    seen: &Seen,
+) -> io::Result<RefusingRun> {
     let [address, _] = lab::addresses(SERVER);
     let address = SocketAddr::new(address, PORT);
     let listener = TcpListener::bind(server, address).await?;
-    let connecting = tokio::time::timeout(sockets::CONNECT, TcpStream::connect(client, address));
-    let (sender, accepted) = tokio::join!(connecting, listener.accept());
-    let (mut sender, (mut receiver, _)) = (sender??, accepted?);
+    let connect = async || {
+        let connecting =
+            tokio::time::timeout(sockets::CONNECT, TcpStream::connect(client, address));
+        let (sender, accepted) = tokio::join!(connecting, listener.accept());
+        let _ = seen.begun.set(Clock.now());
+        Ok::<_, io::Error>((sender??, accepted?.0))
+    };
+    if let Some(before) = spec.before {
+        let (sender, receiver) = connect().await?;
+        carry(sender, receiver, before.size).await?;
+        // Until the last acknowledgement is back, which closes it.
+        tokio::time::sleep(spec.delay * 4).await;
+    }
+    let (mut sender, mut receiver) = connect().await?;
+    let (begin, mut events) = (Clock.now(), sender.trace(EVENTS)?);
     let reading = async {
         let from = tokio::time::Instant::now() + spec.warm_up;
         read_until(&mut receiver, from).await?;
-        let before = client.stats().device.refused;
+        let (counts_from, before) = (Clock.now(), client.stats().device.refused);
         let bytes = read_until(&mut receiver, from + spec.span).await?;
-        Ok::<_, io::Error>((bytes, client.stats().device.refused - before))
+        let refused = client.stats().device.refused - before;
+        Ok::<_, io::Error>((bytes, refused, counts_from))
     };
-    let (bytes, refused) = tokio::select! {
+    let (bytes, refused, counts_from) = tokio::select! {
         read = reading => read?,
         ended = write_on(&mut sender) => return Err(ended),
     };
+    let told = course::read(&mut events, begin, counts_from, &seen.refusals);
     Ok(RefusingRun {
         goodput: bytes as f64 * 8.0 / spec.span.as_secs_f64(),
         refused,
-        again: sender.info()?.tcpi_total_retrans.into(),
+        again: told.again,
+        falls: told.falls,
+        course: told.course,
     })
+}
+
+/// Carries so much, and closes: the receiver first.
+async fn carry(mut sender: TcpStream, mut receiver: TcpStream, size: ByteCount) -> io::Result<()> {
+    let writing = async {
+        let chunk = vec![b'.'; CHUNK];
+        let mut left = size.get();
+        while left > 0 {
+            let n = left.min(CHUNK as u64);
+            sender.write_all(&chunk[..n as usize]).await?;
+            left -= n;
+        }
+        // Nothing comes but the end.
+        sender.read(&mut [0]).await.map(drop)
+    };
+    let reading = async {
+        let mut left = size.get();
+        let mut data = vec![0; CHUNK];
+        while left > 0 {
+            match receiver.read(&mut data).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => left = left.saturating_sub(n as u64),
+            }
+        }
+        receiver.shutdown().await
+    };
+    let (wrote, read) = tokio::join!(writing, reading);
+    wrote.and(read)?;
+    sender.shutdown().await
 }
 
 /// For ever; what ended it.

@@ -61,7 +61,7 @@ fn seen<'s>(scene: &'s Scenery, at: &[(&str, &str)]) -> Answer<&'s Series> {
 }
 
 /// What the probe counts of the one flow.
-fn counted(scene: &Scenery, at: &[(&str, &str)], what: &str) -> Answer<f64> {
+pub(super) fn counted(scene: &Scenery, at: &[(&str, &str)], what: &str) -> Answer<f64> {
     let values = scene.matching(at, "window.", &format!(".{what}"))?;
     Ok(values.iter().sum())
 }
