@@ -19,7 +19,9 @@ use std::sync::atomic::Ordering;
 #[derive(Debug, Args)]
 pub(super) struct MeterArgs {
     /// Interfaces: eth0, or NAMESPACE:eth0, where the namespace is a name as `ip netns` has them or
-    /// the number of a process.
+    /// the number of a process. A port of a switch that Linux runs is one, too: of a bridge (a veth's
+    /// end there, whose counters are from the switch's side: out is towards the host), or of a switch
+    /// chip with a driver (switchdev, DSA).
     #[arg(value_name = "INTERFACE", required = true)]
     interfaces: Vec<String>,
     /// The periods, with commas between them; the shortest may be 100us.
