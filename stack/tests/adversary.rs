@@ -121,6 +121,7 @@ impl<'a> Rig<'a> {
             tick: below(4) as u8,
             paced: below(2) > 0,
             ranges: 1 + below(20) as usize,
+            old_prr: below(4) == 0,
         };
         let config = TcpConfig {
             lifetimes: Lifetimes {

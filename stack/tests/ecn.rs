@@ -5,7 +5,7 @@ use crate::lab::{Lab, MSS, congestion, ms, segments, textbook};
 use crate::pair;
 use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
-use narrows::config::{AckPolicy, EcnMode, InitialWindow, TcpConfig};
+use narrows::config::{AckPolicy, EcnMode, InitialWindow, RecoverySending, TcpConfig};
 use narrows::congestion::{CaState, CongestionControl, Variable};
 use narrows::conn::ecn::{EcnFeedback, LinuxDctcp, LinuxDctcp2015};
 use narrows::wire::{Ecn, Flags};
@@ -526,6 +526,35 @@ fn rfc8257_3_5_loss_halves_and_a_mark_in_the_same_window_adds_nothing() {
         lab.ack_now(0, &[(MSS, n * MSS)], Flags::ECE);
     }
     assert_eq!((lab.ssthresh(), lab.reductions()), (10, 1));
+}
+
+/// What `tcp: ack immediately when a cwr packet arrives` (Linux 4.18) tells of senders of its time: the
+/// answer to a request carries the mark of its last segment when nothing is in flight, and the next
+/// request begins with one segment. What acknowledges that ends it.
+#[test]
+fn linux_4_3_a_mark_that_finds_nothing_in_flight_leaves_one_segment() {
+    for (recovery, leave) in [
+        (RecoverySending::PrrLinux43, 1),
+        (RecoverySending::Prr, 7),
+        (RecoverySending::Pipe, 7),
+    ] {
+        let config = TcpConfig {
+            recovery,
+            initial_window: InitialWindow::Segments(20),
+            ..dctcp(AckPolicy::IMMEDIATE)
+        };
+        let mut lab = Lab::connected_with(config, ms(10), Flags::ECE);
+        assert_eq!(lab.write(7).len(), 7);
+        lab.wait(ms(10));
+        lab.ack(6);
+        lab.ack_now(7 * MSS, &[], Flags::ECE);
+        let next = lab.write(7);
+        assert_eq!(next.len(), leave, "{recovery:?}");
+        assert!(next[0].has(Flags::CWR), "{recovery:?}");
+        lab.wait(ms(10));
+        assert_eq!(lab.ack(8).len(), 7 - leave, "{recovery:?}");
+        assert_eq!((lab.cwnd(), lab.reductions()), (lab.ssthresh(), 1));
+    }
 }
 
 // DCTCP's receiver as Linux has it, and as it was in 2015.

@@ -30,7 +30,7 @@ fn choices() -> impl Strategy<Value = Choice> {
             1u32..20,
             0u8..4,
         ),
-        (any::<bool>(), 1usize..40),
+        (any::<bool>(), 1usize..40, any::<bool>()),
     )
         .prop_map(|(a, b, c)| Choice {
             control: a.0,
@@ -51,6 +51,7 @@ fn choices() -> impl Strategy<Value = Choice> {
             tick: b.7,
             paced: c.0,
             ranges: c.1,
+            old_prr: c.2,
         })
 }
 
@@ -198,6 +199,7 @@ fn regressions() {
             tick: 0,
             paced: false,
             ranges: 1,
+            old_prr: false,
         },
         Choice {
             control: 0,
@@ -218,6 +220,7 @@ fn regressions() {
             tick: 3,
             paced: false,
             ranges: 2,
+            old_prr: false,
         },
         Network {
             seed: 17044367397641990585,

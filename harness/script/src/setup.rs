@@ -412,6 +412,7 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
         "recovery" => {
             let ways = [
                 ("prr", RecoverySending::Prr),
+                ("prr-linux-4.3", RecoverySending::PrrLinux43),
                 ("pipe", RecoverySending::Pipe),
             ];
             tcp.recovery = one_of(value, &ways)?;

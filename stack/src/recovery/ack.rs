@@ -1,13 +1,14 @@
 //! What acknowledgements do to the sender: deliver, measure, inform, detect, react, arm.
 
 use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
-use super::prr::Prr;
+use super::prr::{Bound, Prr};
 use super::rate::RateEstimator;
 use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
 use super::tlp::{TlpFacts, TlpOutcome};
+use crate::config::RecoverySending;
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::{
@@ -360,7 +361,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
         }
         match self.episode {
-            Episode::Cwr { .. } if self.is_idle() => {
+            // Linux holds it until something more is acknowledged, which has told the peer CWR.
+            Episode::Cwr { .. }
+                if self.is_idle() && self.policy.recovery != RecoverySending::PrrLinux43 =>
+            {
                 self.leave_episode(now, trace);
             }
             Episode::Open if seen.duplicate || !self.board.sacked().is_zero() => {
@@ -371,7 +375,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
             _ => {}
         }
-        self.tell_reduction(seen.bytes, found.verdict, seen.advanced);
+        self.tell_reduction(seen.bytes, found.verdict, seen.advanced, seen.repaired);
         if self.rare.pacer.is_some() {
             self.reconsider_pace(now);
         }
@@ -406,9 +410,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         delivered: ByteCount,
         verdict: Verdict,
         advanced: bool,
+        repaired: bool,
     ) {
         if let Some(prr) = self.episode.prr_mut() {
-            let safe = advanced && verdict == Verdict::Nothing;
+            let goes_well = match prr.bound() {
+                Bound::Rfc9937 => advanced,
+                Bound::Linux43 => repaired,
+            };
+            let safe = goes_well && verdict == Verdict::Nothing;
             // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
             let most = if self.policy.sack {
                 ByteCount::MAX

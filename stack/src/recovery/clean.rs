@@ -73,7 +73,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             if self.detector.on_ack(&facts, &mut self.board) == Verdict::NewLoss {
                 let flight = self.flight_before(prior_una, ByteCount::ZERO, delivered);
                 self.on_loss_found(pipe_before, flight, now, trace);
-                self.tell_reduction(delivered, Verdict::NewLoss, true);
+                self.tell_reduction(delivered, Verdict::NewLoss, true, false);
             }
         }
         // The round trip was measured just now, and no probe was under way; a loss may have been found.

@@ -18,9 +18,21 @@ pub struct Prr {
     ssthresh: ByteCount,
     prr_delivered: ByteCount,
     prr_out: ByteCount,
+    bound: Bound,
     /// What may leave until the next ACK.
     sndcnt: ByteCount,
     cwnd: ByteCount,
+}
+
+/// How much leaves on an ACK while less is in flight than `ssthresh`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// What was delivered and not yet replaced, and a segment more on a `SafeACK`, which advances
+    /// SND.UNA and tells of no further loss (RFC 9937).
+    Rfc9937,
+    /// What the ACK delivered, in whole segments; as in the RFC on one that acknowledges what was sent
+    /// again (`tcp_cwnd_reduction` of Linux 4.3).
+    Linux43,
 }
 
 /// `RecoverFS` of RFC 9937 section 6: the data that will be reported delivered in the
@@ -38,8 +50,9 @@ pub fn recover_fs(
 impl Prr {
     /// The reduction of a flight of `recover_fs` (see [`recover_fs`]) to `ssthresh` begins.
     /// Report the ACK that set it off with [`Self::on_ack`] as well.
-    pub fn new(recover_fs: ByteCount, ssthresh: ByteCount) -> Self {
+    pub fn new(recover_fs: ByteCount, ssthresh: ByteCount, bound: Bound) -> Self {
         Self {
+            bound,
             recover_fs: recover_fs.max(ByteCount::new(1)),
             ssthresh,
             prr_delivered: ByteCount::ZERO,
@@ -49,8 +62,13 @@ impl Prr {
         }
     }
 
-    /// An ACK delivered `delivered` bytes and left `pipe` in flight. `safe_ack`: it advanced
-    /// SND.UNA and told of no further loss. Returns `sndcnt`, the bytes that may leave now.
+    /// What bounds it.
+    pub fn bound(&self) -> Bound {
+        self.bound
+    }
+
+    /// An ACK delivered `delivered` bytes and left `pipe` in flight. `safe_ack`: as the [`Bound`] has
+    /// it. Returns `sndcnt`, the bytes that may leave now.
     pub fn on_ack(
         &mut self,
         delivered: ByteCount,
@@ -68,7 +86,11 @@ impl Prr {
         } else {
             // PRR-CRB, and PRR-SSRB's extra segment while recovery goes well.
             let conserved = (self.prr_delivered - self.prr_out).max(delivered);
-            let bound = if safe_ack { conserved + mss } else { conserved };
+            let bound = match (safe_ack, self.bound) {
+                (true, _) => conserved + mss,
+                (false, Bound::Rfc9937) => conserved,
+                (false, Bound::Linux43) => round_up(delivered, mss),
+            };
             bound.min(self.ssthresh - pipe)
         };
         // The first retransmission always leaves.
@@ -196,7 +218,7 @@ mod tests {
                     ByteCount::ZERO,
                 );
                 assert_eq!(fs, segments(20));
-                Prr::new(fs, segments(10))
+                Prr::new(fs, segments(10), Bound::Rfc9937)
             });
             let mut sndcnt = prr
                 .on_ack(segments(1), pipe, ByteCount::new(MSS), una > before)
@@ -241,7 +263,7 @@ mod tests {
     #[test]
     fn reduction_bounds() {
         let mss = ByteCount::new(MSS);
-        let mut prr = Prr::new(segments(20), segments(10));
+        let mut prr = Prr::new(segments(20), segments(10), Bound::Rfc9937);
         assert_eq!(
             prr.on_ack(segments(1), segments(4), mss, false),
             segments(1)
@@ -261,12 +283,33 @@ mod tests {
         );
     }
 
+    /// Linux 4.3: below `ssthresh` what was delivered leaves, and what was not replaced before does not;
+    /// after a repair it is as in the RFC.
+    #[test]
+    fn linux_4_3_replaces_what_an_ack_delivers() {
+        let mss = ByteCount::new(MSS);
+        let mut prr = Prr::new(segments(20), segments(10), Bound::Linux43);
+        let half = ByteCount::new(MSS / 2);
+        assert_eq!(
+            prr.on_ack(segments(3), segments(4), mss, false),
+            segments(3)
+        );
+        prr.on_sent(segments(1));
+        assert_eq!(prr.on_ack(half, segments(4), mss, false), segments(1));
+        assert_eq!(prr.on_ack(half, segments(4), mss, true), segments(4));
+        // At ssthresh both are the same.
+        assert_eq!(
+            prr.on_ack(segments(4), segments(10), mss, true),
+            segments(3)
+        );
+    }
+
     /// The first retransmission leaves even where the formula says nothing.
     #[test]
     fn first_retransmission_is_forced() {
         let mss = ByteCount::new(MSS);
         let almost = ByteCount::new(10 * MSS - 1);
-        let mut prr = Prr::new(segments(20), segments(10));
+        let mut prr = Prr::new(segments(20), segments(10), Bound::Rfc9937);
         assert_eq!(prr.on_ack(segments(1), almost, mss, false), mss);
         prr.on_sent(mss);
         assert_eq!(prr.allowance(), ByteCount::ZERO);
@@ -289,7 +332,7 @@ mod tests {
             acks in proptest::collection::vec((0u64..100_000, 0u64..2_000_000, any::<bool>()), 1..50),
         ) {
             let mss = ByteCount::new(MSS);
-            let mut prr = Prr::new(ByteCount::new(fs), ByteCount::new(ssthresh));
+            let mut prr = Prr::new(ByteCount::new(fs), ByteCount::new(ssthresh), Bound::Rfc9937);
             let (mut delivered, mut out) = (0u64, 0u64);
             for (d, pipe, safe) in acks {
                 delivered += d;

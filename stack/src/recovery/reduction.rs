@@ -1,6 +1,6 @@
 //! Losses and marks are answered for: the window is lowered, once for each window of data.
 
-use super::prr::{self, Prr};
+use super::prr::{self, Bound, Prr};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::UndoRecord;
@@ -158,7 +158,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // With nothing in flight there are no ACKs to spread it over; with less than the window will
         // be, there is nothing to spread, and what the application writes next need not wait for
         // them.
-        let spread = !self.is_idle() && flight.recover_fs > self.reduced_window();
+        let spread = match self.policy.recovery {
+            RecoverySending::PrrLinux43 => true,
+            _ => !self.is_idle() && flight.recover_fs > self.reduced_window(),
+        };
         let episode = Episode::Cwr {
             prr: if spread { self.new_prr(flight) } else { None },
             lost_beyond: false,
@@ -191,8 +194,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What says how much leaves in a reduction of `flight`.
     fn new_prr(&self, flight: Flight) -> Option<Box<Prr>> {
-        let new = || Box::new(Prr::new(flight.recover_fs, self.reduced_window()));
-        (self.policy.recovery == RecoverySending::Prr).then(new)
+        let bound = match self.policy.recovery {
+            RecoverySending::Prr => Bound::Rfc9937,
+            RecoverySending::PrrLinux43 => Bound::Linux43,
+            RecoverySending::Pipe => return None,
+        };
+        let prr = Prr::new(flight.recover_fs, self.reduced_window(), bound);
+        Some(Box::new(prr))
     }
 
     /// Where the reduction of the window leads.

@@ -328,6 +328,8 @@ pub struct Choice {
     pub tick: u8,
     pub paced: bool,
     pub ranges: usize,
+    /// PRR, where it is on, as Linux had it from 4.3 on.
+    pub old_prr: bool,
 }
 
 impl Choice {
@@ -350,6 +352,7 @@ impl Choice {
         tick: 0,
         paced: false,
         ranges: 256,
+        old_prr: false,
     };
 
     pub fn config(self) -> TcpConfig {
@@ -362,10 +365,10 @@ impl Choice {
                 .get(TIMERS[self.timer % TIMERS.len()])
                 .unwrap(),
             detector: Arc::new(detectors[self.detector % detectors.len()]),
-            recovery: if self.prr {
-                RecoverySending::Prr
-            } else {
-                RecoverySending::Pipe
+            recovery: match (self.prr, self.old_prr) {
+                (true, false) => RecoverySending::Prr,
+                (true, true) => RecoverySending::PrrLinux43,
+                (false, _) => RecoverySending::Pipe,
             },
             limited_transmit: self.limited_transmit,
             spurious: if self.spurious {

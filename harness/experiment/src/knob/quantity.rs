@@ -2,8 +2,8 @@
 
 use crate::net::link::Framing;
 use crate::scenario::spec::{
-    AckCount, DctcpReceiver, DelayedAck, EcnUse, Impair, QueueCounting, QueueLimit, SackUse, Share,
-    SharedBuffer, Size, Ties,
+    AckCount, DctcpReceiver, DelayedAck, EcnUse, Impair, PrrUse, QueueCounting, QueueLimit,
+    SackUse, Share, SharedBuffer, Size, Ties,
 };
 use crate::values;
 use narrows::config::{IdleRestart, WindowCount};
@@ -307,6 +307,14 @@ impl Choice for AckCount {
 impl Choice for WindowCount {
     const ALL: &'static [(Self, &'static str)] =
         &[(Self::Bytes, "bytes"), (Self::Packets, "packets")];
+}
+
+impl Choice for PrrUse {
+    const ALL: &'static [(Self, &'static str)] = &[
+        (Self::On, "on"),
+        (Self::Linux43, "linux-4.3"),
+        (Self::Off, "off"),
+    ];
 }
 
 impl Choice for DctcpReceiver {

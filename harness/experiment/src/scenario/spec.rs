@@ -131,8 +131,8 @@ pub struct TcpSpec {
     pub loss_detector: String,
     /// Selective acknowledgements (RFC 2018).
     pub sack: SackUse,
-    /// Proportional rate reduction (RFC 9937); without it, the window is halved at once.
-    pub prr: bool,
+    /// Proportional rate reduction.
+    pub prr: PrrUse,
     /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
     /// Timestamps (RFC 7323).
@@ -235,6 +235,17 @@ pub enum AckCount {
     Bytes,
 }
 
+/// How much leaves while a window is being reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrrUse {
+    /// Proportional rate reduction, RFC 9937.
+    On,
+    /// Proportional rate reduction as Linux had it from 4.3 on.
+    Linux43,
+    /// What the window admits, which is reduced at once.
+    Off,
+}
+
 /// How marks come back to a sender that asks for the feedback of RFC 8257.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DctcpReceiver {
@@ -280,7 +291,7 @@ impl Default for TcpSpec {
             rto: "linux".to_owned(),
             loss_detector: "sack".to_owned(),
             sack: SackUse::Auto,
-            prr: true,
+            prr: PrrUse::On,
             limited_transmit: true,
             timestamps: true,
             ecn: EcnUse::Auto,

@@ -1,7 +1,7 @@
 //! A scenario's words about TCP as the configuration of the stack.
 
 use super::error::ScenarioError;
-use super::spec::{AckCount, DctcpReceiver, DelayedAck, EcnUse, SackUse, TcpSpec};
+use super::spec::{AckCount, DctcpReceiver, DelayedAck, EcnUse, PrrUse, SackUse, TcpSpec};
 use crate::registry::Registry;
 use narrows::ByteCount;
 use narrows::config::{
@@ -120,10 +120,10 @@ pub fn config(spec: &TcpSpec, mtu: u32, registry: &Registry) -> Result<TcpConfig
             .get(&spec.rto)
             .map_err(|_| unknown("rto", &spec.rto))?,
         detector,
-        recovery: if spec.prr {
-            RecoverySending::Prr
-        } else {
-            RecoverySending::Pipe
+        recovery: match spec.prr {
+            PrrUse::On => RecoverySending::Prr,
+            PrrUse::Linux43 => RecoverySending::PrrLinux43,
+            PrrUse::Off => RecoverySending::Pipe,
         },
         limited_transmit: spec.limited_transmit,
         spurious: if spec.undo_spurious {

@@ -19,7 +19,7 @@ pub const STORY: Story = Story {
     about: "A DCTCP receiver that forgets an ACK gives tails of 40 and 200 ms.",
     scenes: &[
         Scene::new("tails", "rack-tails").keeping_outcomes(),
-        percentiles::TWO_HOSTS,
+        percentiles::SENDERS,
         queues::STANDING,
         queues::HALVING,
         queues::FRACTION,
@@ -41,8 +41,8 @@ pub const STORY: Story = Story {
             ],
         ),
         Table::own(
-            "What the text has, and ours with 54 connections, as above, and with two hosts that send to a third, \
-             each a stream without an end and one call of each size at a time, in ms",
+            "What the text has, and ours of three hosts that send to a fourth, each a stream without an end and \
+             one call of each size after the other, in ms",
             percentiles::table,
         ),
         Table::points(
@@ -91,8 +91,9 @@ pub const STORY: Story = Story {
             "the experiment, with all percentiles",
         ),
         Next::new(
-            "narrows run rack-tails --set network.hosts=3 --set traffic.large.clients=h1..h2 --set traffic.large.connections=1 --set traffic.small.clients=h1..h2 --set traffic.small.connections=1 --set traffic.stream.kind=bulk --set traffic.stream.from=h1..h2 --set traffic.stream.to=h0 --set host.tcp.loss_detection=rack",
-            "two hosts that send to a third, with few timeouts of CUBIC's",
+            "narrows run rack-tails --set traffic.large.connections=1 --set traffic.small.connections=1 --set traffic.small.request=10KiB --set traffic.stream.kind=bulk --set traffic.stream.from=h1..h3 --set traffic.stream.to=h0 --set host.tcp.prr=linux-4.3 --sweep congestion=cubic,dctcp --set run.duration=4s",
+            "D14's senders; with host.tcp.prr=on a mark with a reply leaves no window of one segment, and the \
+             receiver of 2015 no tail",
         ),
         Next::new("narrows keys dctcp_receiver", "the receivers"),
     ],
@@ -110,14 +111,15 @@ const SMALL: u16 = 1;
 /// The times of calls of 10 kB, in ms.
 fn calls(played: &Played, congestion: &str, receiver: &str) -> Answer<Vec<f64>> {
     let at = [("congestion", congestion), ("receiver", receiver)];
-    calls_in(played.scene("tails")?, &at)
+    calls_in(played.scene("tails")?, &at, SMALL)
 }
 
-fn calls_in(scene: &Scenery, at: &[(&str, &str)]) -> Answer<Vec<f64>> {
+/// The times of calls of a traffic, in ms.
+fn calls_in(scene: &Scenery, at: &[(&str, &str)], traffic: u16) -> Answer<Vec<f64>> {
     let runs = scene.outcomes(at)?;
     let of = |run: &&RunOutcome| -> Vec<f64> {
-        let small = run.transfers.iter().filter(|t| t.traffic == SMALL);
-        let measured = small.filter(|t| t.began >= run.measured_from);
+        let calls = run.transfers.iter().filter(|t| t.traffic == traffic);
+        let measured = calls.filter(|t| t.began >= run.measured_from);
         measured.map(|t| t.took.as_nanos() as f64 / 1e6).collect()
     };
     let times: Vec<f64> = runs.iter().flat_map(of).collect();
@@ -132,9 +134,6 @@ fn share(times: &[f64], (from, to): (f64, f64)) -> f64 {
     within as f64 / times.len() as f64 * 100.0
 }
 
-/// D14's quanta: calls that met a delayed acknowledgement, or a timeout, and little else.
-const DELAYED: (f64, f64) = (25.0, 55.0);
-const TIMEOUT: (f64, f64) = (185.0, 215.0);
 /// Calls that waited for a timer.
 const LATE: (f64, f64) = (38.0, f64::INFINITY);
 /// D16's: how much longer than the median call takes one that waited for a delayed acknowledgement, and

@@ -5,7 +5,7 @@ use crate::set_up::{put, seeded, shipped};
 use crate::{Bench, Tolerance};
 use narrows::Duration;
 use narrows_experiment::model::Experiment;
-use narrows_experiment::scenario::spec::{DelayedAck, EcnUse, SackUse};
+use narrows_experiment::scenario::spec::{DelayedAck, EcnUse, PrrUse, SackUse};
 use narrows_experiment::scenario::{Outcome, ScenarioError};
 
 const SEEDS: u64 = 3;
@@ -102,7 +102,7 @@ impl Cell {
                 spec.host.tcp.sack = SackUse::Off;
                 spec.host.tcp.loss_detector = habits::STEADY.to_owned();
                 spec.host.tcp.limited_transmit = false;
-                spec.host.tcp.prr = false;
+                spec.host.tcp.prr = PrrUse::Off;
                 spec.host.tcp.undo_spurious = false;
                 put(&mut spec, "queue-counting", "with-in-service");
                 put(&mut spec, "nic-overhead", "0ns");

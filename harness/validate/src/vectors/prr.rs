@@ -77,7 +77,7 @@ impl Played {
         });
         self.cwnd.push(match sending {
             // With PRR cwnd is what may be in flight until the next ACK, and by now it is.
-            RecoverySending::Prr => peer.in_flight(),
+            RecoverySending::Prr | RecoverySending::PrrLinux43 => peer.in_flight(),
             RecoverySending::Pipe => peer.conn.sender().congestion().cwnd().get() / MSS,
         });
     }

@@ -45,7 +45,7 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
     let told = played.scene(SIMULATED.name)?;
     let mut simulated = Vec::new();
     for receiver in RECEIVERS {
-        let calls = super::calls_in(told, &[("receiver", receiver)])?;
+        let calls = super::calls_in(told, &[("receiver", receiver)], super::SMALL)?;
         simulated.push(super::share(&calls, super::LATE));
     }
     let mut runs = Vec::new();
