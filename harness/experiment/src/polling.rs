@@ -6,7 +6,7 @@
 //! hot above 50 % of 25 us); its length is that of its readings, the gap between two bursts that of
 //! the readings between them.
 
-use crate::stats::nearest_rank;
+use crate::stats::quantile;
 
 /// Readings of one counter, a period apart.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,14 +54,12 @@ pub struct Bursts {
 impl Bursts {
     /// The quantile of `permille` of the lengths, in nanoseconds, by nearest rank.
     pub fn length(&self, permille: usize) -> Option<u64> {
-        let at = nearest_rank(self.lengths.len(), permille)?;
-        self.lengths.get(at).copied()
+        quantile(&self.lengths, permille)
     }
 
     /// The same of the gaps.
     pub fn gap(&self, permille: usize) -> Option<u64> {
-        let at = nearest_rank(self.gaps.len(), permille)?;
-        self.gaps.get(at).copied()
+        quantile(&self.gaps, permille)
     }
 }
 
@@ -94,7 +92,7 @@ impl Readings {
     pub fn median_ratio(&self) -> Option<f64> {
         let mut ratios: Vec<f64> = self.seconds().filter_map(|s| s.ratio()).collect();
         ratios.sort_by(f64::total_cmp);
-        ratios.get(nearest_rank(ratios.len(), 500)?).copied()
+        quantile(&ratios, 500)
     }
 
     /// The bursts: runs of readings above `rate`.

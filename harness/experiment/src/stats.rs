@@ -1,7 +1,5 @@
 //! Means with confidence intervals, and exact quantiles.
 
-use narrows::Duration;
-
 /// A mean and the half-width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -63,11 +61,10 @@ pub fn student_t_975(degrees: usize) -> f64 {
     z + (z3 + z) / (4.0 * v) + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * v * v)
 }
 
-/// The `percent` quantile of `sorted` by nearest rank: the smallest value that at least
-/// `percent` of a hundred do not exceed. `None` without values.
-pub fn quantile(sorted: &[Duration], percent: u32) -> Option<Duration> {
-    let at = nearest_rank(sorted.len(), percent as usize * 10)?;
-    sorted.get(at).copied()
+/// The quantile of `permille` of `sorted` by nearest rank: the smallest value that at least so many of a
+/// thousand do not exceed. `None` without values.
+pub fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
+    sorted.get(nearest_rank(sorted.len(), permille)?).copied()
 }
 
 /// Which of `count` values in order is the quantile of `permille` by nearest rank; `None` without
@@ -80,6 +77,7 @@ pub fn nearest_rank(count: usize, permille: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows::Duration;
 
     fn close(a: f64, b: f64, within: f64) {
         assert!((a - b).abs() < within, "{a} is not {b}");
@@ -149,11 +147,11 @@ mod tests {
     #[test]
     fn quantiles_by_nearest_rank() {
         let v: Vec<Duration> = (1..=20).map(Duration::from_millis).collect();
-        assert_eq!(quantile(&v, 50), Some(Duration::from_millis(10)));
-        assert_eq!(quantile(&v, 95), Some(Duration::from_millis(19)));
-        assert_eq!(quantile(&v, 99), Some(Duration::from_millis(20)));
+        assert_eq!(quantile(&v, 500), Some(Duration::from_millis(10)));
+        assert_eq!(quantile(&v, 950), Some(Duration::from_millis(19)));
+        assert_eq!(quantile(&v, 990), Some(Duration::from_millis(20)));
         assert_eq!(quantile(&v, 0), Some(Duration::from_millis(1)));
-        assert_eq!(quantile(&v[..1], 99), Some(Duration::from_millis(1)));
-        assert_eq!(quantile(&[], 50), None);
+        assert_eq!(quantile(&v[..1], 990), Some(Duration::from_millis(1)));
+        assert_eq!(quantile::<Duration>(&[], 500), None);
     }
 }

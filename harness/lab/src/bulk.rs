@@ -18,7 +18,7 @@ use narrows::config::TcpConfig;
 use narrows::driver::Clock;
 use narrows::driver::tokio::{Stack, TcpStream as Connection};
 use narrows::{ByteCount, Rate};
-use narrows_experiment::stats::nearest_rank;
+use narrows_experiment::stats::quantile;
 use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
@@ -178,7 +178,7 @@ fn ends(stream: &TcpStream) -> Option<(SocketAddrV4, SocketAddrV4)> {
 /// The median.
 fn middle(mut times: Vec<Duration>) -> Option<Duration> {
     times.sort_unstable();
-    times.get(nearest_rank(times.len(), 500)?).copied()
+    quantile(&times, 500)
 }
 
 /// Until it fails.

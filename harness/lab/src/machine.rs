@@ -7,7 +7,7 @@
 )]
 
 use narrows::driver::Clock;
-use narrows_experiment::stats::nearest_rank;
+use narrows_experiment::stats::quantile;
 use std::fmt;
 use std::fs;
 use std::sync::Arc;
@@ -162,10 +162,7 @@ impl Watch {
             .and_then(|naps| naps.join().ok())
             .unwrap_or_default();
         late.sort_unstable();
-        let at = |permille| {
-            let at = nearest_rank(late.len(), permille)?;
-            late.get(at).copied().map(Duration::from_nanos)
-        };
+        let at = |permille| quantile(&late, permille).map(Duration::from_nanos);
         let shares = Ticks::now().zip(self.before);
         Machine {
             late: at(990).zip(at(1_000)),

@@ -20,7 +20,7 @@ use crate::netns::{self, Named, Namespace};
 use narrows::Instant;
 use narrows::driver::Clock;
 use narrows_experiment::polling::Readings;
-use narrows_experiment::stats::nearest_rank;
+use narrows_experiment::stats::quantile;
 use nix::libc;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -197,7 +197,7 @@ impl Track {
     pub fn lateness(&self, permille: usize) -> Option<Duration> {
         let mut late: Vec<Duration> = self.looks.iter().map(|look| look.late).collect();
         late.sort_unstable();
-        late.get(nearest_rank(late.len(), permille)?).copied()
+        quantile(&late, permille)
     }
 
     /// Looks that were left out, because they would have come a period late.

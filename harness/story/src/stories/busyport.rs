@@ -280,8 +280,8 @@ fn idle_links_wait_as_long(played: &Played) -> Answer<Finding> {
     ]))
 }
 
-/// Percentile of what calls took in ms between nodes of which none is the slow way's.
-fn elsewhere(run: &RunOutcome, percent: u32) -> Answer<f64> {
+/// A quantile of what calls took in ms between nodes of which none is the slow way's.
+fn elsewhere(run: &RunOutcome, permille: usize) -> Answer<f64> {
     let calls = run
         .transfers
         .iter()
@@ -289,7 +289,7 @@ fn elsewhere(run: &RunOutcome, percent: u32) -> Answer<f64> {
     let calls = calls.filter(|t| t.to != LOST && t.from != Some(LOST));
     let mut took: Vec<_> = calls.map(|t| t.took).collect();
     took.sort_unstable();
-    let at = quantile(&took, percent).ok_or_else(|| missing("call"))?;
+    let at = quantile(&took, permille).ok_or_else(|| missing("call"))?;
     Ok(at.as_nanos() as f64 / 1e6)
 }
 
@@ -298,11 +298,11 @@ fn latency_is_erratic(played: &Played) -> Answer<Finding> {
     Ok(Finding::all([
         Finding::at_most(
             "of calls between nodes whose links are idle, median",
-            elsewhere(run, 50)?,
+            elsewhere(run, 500)?,
             5.0,
             "ms",
         ),
-        Finding::at_least("p99", elsewhere(run, 99)?, 200.0, "ms"),
+        Finding::at_least("p99", elsewhere(run, 990)?, 200.0, "ms"),
     ]))
 }
 
@@ -340,7 +340,7 @@ fn not_blocking_cures(played: &Played) -> Answer<Finding> {
     let mut findings = Vec::new();
     for writers in ["async", "relay"] {
         let stalled = of(writers, "suspended.max")?;
-        let gone = elsewhere(run(played, writers)?, 99)?;
+        let gone = elsewhere(run(played, writers)?, 990)?;
         let held = held(writers)?;
         findings.push(Finding::is(
             format!(

@@ -9,6 +9,7 @@ use crate::twin::{Found, Seen, Twin};
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
 use narrows::{ByteCount, Rate};
+use narrows_experiment::stats;
 use narrows_lab::tails::{TailsRun, TailsSpec, run};
 use narrows_report::points::number;
 use std::sync::Arc;
@@ -144,8 +145,7 @@ fn late(run: &TailsRun) -> f64 {
 fn quantile(times: &[Duration], permille: usize) -> Option<Duration> {
     let mut times = times.to_vec();
     times.sort_unstable();
-    let at = narrows_experiment::stats::nearest_rank(times.len(), permille)?;
-    times.get(at).copied()
+    stats::quantile(&times, permille)
 }
 
 /// The TCP of the story.
