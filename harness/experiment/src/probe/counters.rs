@@ -10,7 +10,6 @@ use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::metric::measured::Measured;
-use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
 use crate::sim::time::SimTime;
 use narrows::endpoint::demux::FourTuple;
@@ -53,7 +52,7 @@ impl Probe for CountersProbe {
         let watch = |host: HostId| -> Box<dyn Instrument> {
             let flows = Counted::default();
             Box::new(Watch {
-                name: on.graph.node_name(NodeId::Host(host)).to_owned(),
+                name: on.host_name(host),
                 seen: Rc::new(RefCell::new(AtHost { host, flows })),
             })
         };
@@ -90,6 +89,7 @@ struct Counts {
     bytes: u64,
     again: u64,
     again_bytes: u64,
+    again_flows: u64,
     received: u64,
 }
 
@@ -109,9 +109,9 @@ impl Flows for Counted {
         self.counts.bytes += len;
         let sent = self.sent.entry(ends).or_default();
         if begin < sent.end {
-            sent.again = true;
             self.counts.again += 1;
             self.counts.again_bytes += len;
+            self.counts.again_flows += u64::from(!std::mem::replace(&mut sent.again, true));
         }
         sent.end = sent.end.max(begin + len);
     }
@@ -148,9 +148,9 @@ impl Instrument for Watch {
             bytes,
             again,
             again_bytes,
+            again_flows,
             received,
         } = seen.counts;
-        let flows = seen.sent.values().filter(|sent| sent.again).count() as u64;
         let count = |name: &str, unit, n| (name.to_owned(), unit, Measured::Count(n));
         Reading {
             of: self.name.clone(),
@@ -160,11 +160,38 @@ impl Instrument for Watch {
                 count("data_bytes", "bytes", bytes),
                 count("again", "packets", again),
                 count("again_bytes", "bytes", again_bytes),
-                count("again_flows", "flows", flows),
+                count("again_flows", "flows", again_flows),
                 count("in", "packets", received),
             ],
             table: None,
             series: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::at_host::testing::segment;
+
+    /// A connection that has the ends of one before it is another flow, and of that one it is known that it
+    /// sent something again.
+    #[test]
+    fn flows_with_the_same_ends_are_counted_one_by_one() {
+        let mut counted = Counted::default();
+        let mut sends = |flags, len| {
+            let packet = segment(flags, 0, len);
+            counted.left(SimTime::ZERO, packet.for_sender(), &packet);
+        };
+        for copies in [3, 2, 1] {
+            sends(Flags::SYN, 0);
+            for _ in 0..copies {
+                sends(Flags::ACK, 100);
+            }
+        }
+        let Counts {
+            again, again_flows, ..
+        } = counted.counts;
+        assert_eq!((again, again_flows), (3, 2));
     }
 }

@@ -1,5 +1,6 @@
 //! `flow`: what senders know and do, over time.
 
+use super::at_host::flow_name;
 use super::instrument::{Instrument, View};
 use super::kind::Probe;
 use super::reading::{Reading, Series};
@@ -73,12 +74,11 @@ impl Probe for FlowProbe {
             },
         };
         let hosts = on.hosts("on", &self.on)?;
-        let name = |host: HostId| on.graph.node_name(NodeId::Host(host)).to_owned();
-        let names: Vec<String> = on
+        let names: Rc<[String]> = on
             .graph
             .nodes()
             .filter_map(|node| match node {
-                NodeId::Host(host) => Some(name(host)),
+                NodeId::Host(host) => Some(on.host_name(host)),
                 NodeId::Switch(_) => None,
             })
             .collect();
@@ -88,7 +88,7 @@ impl Probe for FlowProbe {
             for _ in 0..self.most {
                 all.push(Box::new(Watch {
                     host,
-                    names: names.clone(),
+                    names: Rc::clone(&names),
                     traffic,
                     taken: Rc::clone(&taken),
                     watched: None,
@@ -100,7 +100,6 @@ impl Probe for FlowProbe {
                     of: String::new(),
                 }));
             }
-            // A name for each host would be kept for each connection otherwise.
             check_watched(all.len())?;
         }
         Ok(all)
@@ -110,7 +109,8 @@ impl Probe for FlowProbe {
 #[derive(Debug)]
 struct Watch {
     host: HostId,
-    names: Vec<String>,
+    /// Of all hosts.
+    names: Rc<[String]>,
     traffic: Option<u16>,
     /// The host's connections that this one and its like watch.
     taken: Rc<RefCell<Vec<ConnId>>>,
@@ -193,7 +193,7 @@ impl Instrument for Watch {
                 &self.names[self.host.index()],
                 &self.names[opened.peer.index()],
             );
-            self.of = format!("{from}->{to}:{port}");
+            self.of = flow_name(from, to, port);
         }
         let sender = conn.sender();
         let ssthresh = sender.congestion().ssthresh();

@@ -10,10 +10,9 @@ use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::metric::measured::Measured;
-use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
 use crate::sim::time::SimTime;
-use crate::stats::nearest_rank;
+use crate::stats::quantile;
 use crate::traffic::listens_on;
 use crate::unknown::unknown;
 use narrows::Duration;
@@ -75,7 +74,7 @@ impl Probe for RttProbe {
             },
         };
         let instrument = |host: HostId| {
-            let of = on.graph.node_name(NodeId::Host(host)).to_owned();
+            let of = on.host_name(host);
             let flows = Seen {
                 port,
                 measures: false,
@@ -207,8 +206,8 @@ impl Instrument for Watch {
             ("p99", 990),
         ];
         for (name, permille) in quantiles {
-            let at = nearest_rank(samples.len(), permille);
-            values.extend(at.map(|at| (name.to_owned(), "ns", Measured::Count(samples[at]))));
+            let time = quantile(&samples, permille).map(Measured::Count);
+            values.extend(time.map(|time| (name.to_owned(), "ns", time)));
         }
         Reading {
             of: self.of.clone(),

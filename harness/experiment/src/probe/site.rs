@@ -56,14 +56,19 @@ impl Site<'_> {
         found.map_err(|e| Invalid::new(key, e.to_string()))
     }
 
+    /// The name of a host.
+    pub fn host_name(&self, host: HostId) -> String {
+        self.graph.node_name(NodeId::Host(host)).to_owned()
+    }
+
     /// The names of hosts, by each of their addresses.
     pub(super) fn names_by_address(
         &self,
         hosts: impl IntoIterator<Item = HostId>,
     ) -> HashMap<IpAddr, String> {
         let each = hosts.into_iter().flat_map(|host| {
-            let name = self.graph.node_name(NodeId::Host(host));
-            [address_of(host), ipv6_address_of(host)].map(|address| (address, name.to_owned()))
+            let name = self.host_name(host);
+            [address_of(host), ipv6_address_of(host)].map(|address| (address, name.clone()))
         });
         each.collect()
     }

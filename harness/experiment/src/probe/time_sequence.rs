@@ -1,6 +1,6 @@
 //! `time-sequence`: each segment of chosen flows and each acknowledgement, as its sender sees them.
 
-use super::at_host::{AtHost, Flows, flow_name};
+use super::at_host::{AtHost, Flows, flow_name, opener_port};
 use super::instrument::{Instrument, Listener, View};
 use super::kind::Probe;
 use super::reading::{Reading, Series};
@@ -10,8 +10,6 @@ use crate::invalid::Invalid;
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::metric::measured::Measured;
-use crate::net::graph::NodeId;
-use crate::net::packet::HostId;
 use crate::sim::time::SimTime;
 use narrows::Duration;
 use narrows::endpoint::demux::FourTuple;
@@ -70,12 +68,11 @@ impl Probe for TimeSequenceProbe {
     }
 
     fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        let name = |host: HostId| on.graph.node_name(NodeId::Host(host)).to_owned();
         let peers = Rc::new(on.names_by_address(on.hosts("to", &self.to)?));
         let mut all: Vec<Box<dyn Instrument>> = Vec::new();
         for host in on.hosts("on", &self.on)? {
             let flows = Seen {
-                name: name(host),
+                name: on.host_name(host),
                 peers: Rc::clone(&peers),
                 most: self.most as usize,
                 from: SimTime::from_duration(self.from),
@@ -174,7 +171,7 @@ impl Flows for Seen {
             (None, Some(peer)) if self.flows.len() < self.most => {
                 self.flows.push(Flow {
                     ends,
-                    of: flow_name(&self.name, peer, &ends),
+                    of: flow_name(&self.name, peer, opener_port(&ends)),
                     scale: self.scales.get(&ends).copied().unwrap_or(0),
                     first: tcp.seq + (payload.offset as u32).wrapping_neg(),
                     sent: payload.offset,

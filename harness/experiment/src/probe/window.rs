@@ -1,7 +1,7 @@
 //! `window`: what lowers the congestion windows of senders, and what becomes of them in a round trip.
 
-use super::at_host::flow_name;
-use super::instrument::{Instrument, Listener, PacketListener, View};
+use super::at_host::{AtHost, Flows, flow_name, opener_port};
+use super::instrument::{Instrument, Listener, View};
 use super::kind::Probe;
 use super::reading::{Reading, Series};
 use super::site::{Site, check_watched};
@@ -11,9 +11,8 @@ use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::metric::measured::Measured;
 use crate::net::packet::HostId;
-use crate::sim::tap::TapEvent;
 use crate::sim::time::SimTime;
-use crate::stats::nearest_rank;
+use crate::stats::quantile;
 use narrows::congestion::CongestionEvent;
 use narrows::endpoint::Tracer;
 use narrows::endpoint::demux::FourTuple;
@@ -70,7 +69,6 @@ impl Probe for WindowProbe {
         let mut all: Vec<Box<dyn Instrument>> = Vec::new();
         for host in on.hosts("on", &self.on)? {
             let seen = Arc::new(Mutex::new(Seen {
-                host,
                 peers: Arc::clone(&peers),
                 most: self.most as usize,
                 measures: false,
@@ -78,7 +76,7 @@ impl Probe for WindowProbe {
             }));
             for nth in 0..self.most as usize {
                 let seen = Shared(Arc::clone(&seen));
-                all.push(Box::new(Watch { seen, nth }));
+                all.push(Box::new(Watch { host, seen, nth }));
             }
             check_watched(all.len())?;
         }
@@ -101,20 +99,20 @@ enum Cause {
 }
 
 impl Cause {
-    const ALL: [(Self, &'static str); 6] = [
-        (Self::Refusal, "falls.refusal"),
-        (Self::Loss, "falls.loss"),
-        (Self::Timeout, "falls.timeout"),
-        (Self::Mark, "falls.mark"),
-        (Self::Idle, "falls.idle"),
-        (Self::Other, "falls.other"),
+    /// How readings name how often it was so, in order.
+    const NAMES: [&str; 6] = [
+        "falls.refusal",
+        "falls.loss",
+        "falls.timeout",
+        "falls.mark",
+        "falls.idle",
+        "falls.other",
     ];
 }
 
 /// What was seen of a host's flows.
 #[derive(Debug)]
 struct Seen {
-    host: HostId,
     /// By address of a host, its name.
     peers: Arc<HashMap<IpAddr, String>>,
     most: usize,
@@ -132,14 +130,14 @@ struct Flow {
     /// When its NIC refused a packet of it last.
     refused: Option<Instant>,
     /// What the connection told last, since it told its window.
-    answers: Option<Cause>,
+    told: Option<Cause>,
     round: Round,
     /// Where what was sent ends, and where it did when the window became smaller last.
     sent: Option<Seq>,
     fell_at: Option<Seq>,
     refusals: u64,
-    /// In the order of [`Cause::ALL`].
-    falls: [u64; Cause::ALL.len()],
+    /// By [`Cause`].
+    falls: [u64; Cause::NAMES.len()],
     rows: Vec<Row>,
 }
 
@@ -189,19 +187,19 @@ impl Flow {
             ends,
             window: None,
             refused: None,
-            answers: None,
+            told: None,
             round: Round::default(),
             sent: None,
             fell_at: None,
             refusals: 0,
-            falls: [0; Cause::ALL.len()],
+            falls: [0; Cause::NAMES.len()],
             rows: Vec::new(),
         }
     }
 
     /// The connection tells window and threshold.
     fn tells(&mut self, at: Instant, cwnd: ByteCount, ssthresh: ByteCount, measures: bool) {
-        let answers = self.answers.take();
+        let told = self.told.take();
         let before = self.window.replace((cwnd, ssthresh)).map(|(cwnd, _)| cwnd);
         let mut row = |from| {
             if measures {
@@ -216,16 +214,11 @@ impl Flow {
         if let Some(before) = before.filter(|before| cwnd < *before) {
             row(Origin::Fall(before));
             (self.round.began, self.fell_at) = (None, self.sent);
-            let cause = match answers {
+            let cause = match told {
                 _ if self.refused == Some(at) => Cause::Refusal,
                 told => told.unwrap_or(Cause::Other),
             };
-            let place = Cause::ALL.iter().position(|(known, _)| *known == cause);
-            if let Some(count) = place.and_then(|n| self.falls.get_mut(n))
-                && measures
-            {
-                *count += 1;
-            }
+            self.falls[cause as usize] += u64::from(measures);
         }
         if let Some(una) = self.round.over.take() {
             row(Origin::Round(self.round.began));
@@ -240,47 +233,19 @@ impl Seen {
         self.flows.iter_mut().find(|flow| flow.ends == *ends)
     }
 
-    /// The TCP has given it to the NIC.
-    fn left(&mut self, ends: FourTuple, packet: &SimPacket) {
-        let (_, tcp, payload) = packet.parts();
-        if payload.len == 0 {
-            return;
-        }
-        if self.flow(&ends).is_none() && self.flows.len() < self.most {
-            self.flows.push(Flow::new(ends));
-        }
-        if let Some(flow) = self.flow(&ends) {
-            let end = tcp.seq + payload.len;
-            flow.round.ends_with.get_or_insert(end);
-            if flow.sent.is_none_or(|sent| end.after(sent)) {
-                flow.sent = Some(end);
+    /// The flow of a packet that the TCP has given to the NIC; with data it is the first of one, if not
+    /// enough are known.
+    fn entry(&mut self, ends: FourTuple, packet: &SimPacket) -> Option<&mut Flow> {
+        let known = self.flows.iter().position(|flow| flow.ends == ends);
+        let nth = match known {
+            Some(nth) => nth,
+            None if packet.payload_len() > 0 && self.flows.len() < self.most => {
+                self.flows.push(Flow::new(ends));
+                self.flows.len() - 1
             }
-        }
-    }
-
-    /// The TCP gets it.
-    fn comes(&mut self, ends: &FourTuple, packet: &SimPacket) {
-        let (_, tcp, _) = packet.parts();
-        if !tcp.flags.contains(Flags::ACK) || !packet.is_intact() {
-            return;
-        }
-        if let Some(flow) = self.flow(ends)
-            && flow
-                .round
-                .ends_with
-                .is_some_and(|end| end.before_eq(tcp.ack))
-        {
-            flow.round.ends_with = None;
-            flow.round.over = Some(tcp.ack);
-        }
-    }
-
-    fn refused(&mut self, at: Instant, ends: &FourTuple) {
-        let measures = self.measures;
-        if let Some(flow) = self.flow(ends) {
-            flow.refused = Some(at);
-            flow.refusals += u64::from(measures);
-        }
+            None => return None,
+        };
+        self.flows.get_mut(nth)
     }
 }
 
@@ -294,27 +259,47 @@ impl Shared {
     }
 }
 
-impl PacketListener for Shared {
-    fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+impl Flows for Shared {
+    fn left(&mut self, _: SimTime, ends: FourTuple, packet: &SimPacket) {
+        let (_, tcp, payload) = packet.parts();
+        if payload.len == 0 {
+            return;
+        }
         self.with(|seen| {
-            let (TapEvent::NicSent { host, .. }
-            | TapEvent::NicRefused { host }
-            | TapEvent::Received { host }) = event
-            else {
-                return;
-            };
-            if host != seen.host {
-                return;
+            if let Some(flow) = seen.entry(ends, packet) {
+                let end = tcp.seq + payload.len;
+                flow.round.ends_with.get_or_insert(end);
+                if flow.sent.is_none_or(|sent| end.after(sent)) {
+                    flow.sent = Some(end);
+                }
             }
-            let there = packet.for_receiver();
-            let here = FourTuple {
-                local: there.remote,
-                remote: there.local,
-            };
-            match event {
-                TapEvent::NicSent { .. } => seen.left(here, packet),
-                TapEvent::NicRefused { .. } => seen.refused(at.to_instant(), &here),
-                _ => seen.comes(&there, packet),
+        });
+    }
+
+    fn came(&mut self, _: SimTime, ends: FourTuple, packet: &SimPacket) {
+        let (_, tcp, _) = packet.parts();
+        if !tcp.flags.contains(Flags::ACK) || !packet.is_intact() {
+            return;
+        }
+        self.with(|seen| {
+            if let Some(flow) = seen.flow(&ends)
+                && flow
+                    .round
+                    .ends_with
+                    .is_some_and(|end| end.before_eq(tcp.ack))
+            {
+                flow.round.ends_with = None;
+                flow.round.over = Some(tcp.ack);
+            }
+        });
+    }
+
+    fn refused(&mut self, at: SimTime, ends: FourTuple, packet: &SimPacket) {
+        self.with(|seen| {
+            let measures = seen.measures;
+            if let Some(flow) = seen.entry(ends, packet) {
+                flow.refused = Some(at.to_instant());
+                flow.refusals += u64::from(measures);
             }
         });
     }
@@ -328,7 +313,7 @@ struct Heard {
 
 impl TraceSink for Heard {
     fn event(&mut self, now: Instant, event: &TraceEvent) {
-        let answers = match event {
+        let told = match event {
             TraceEvent::Window { cwnd, ssthresh, .. } => {
                 self.seen.with(|seen| {
                     let measures = seen.measures;
@@ -346,7 +331,7 @@ impl TraceSink for Heard {
         };
         self.seen.with(|seen| {
             if let Some(flow) = seen.flow(&self.ends) {
-                flow.answers = Some(answers);
+                flow.told = Some(told);
             }
         });
     }
@@ -355,6 +340,7 @@ impl TraceSink for Heard {
 /// One of the flows of a host.
 #[derive(Debug)]
 struct Watch {
+    host: HostId,
     seen: Shared,
     nth: usize,
 }
@@ -365,8 +351,7 @@ impl Instrument for Watch {
             return None;
         }
         let seen = self.seen.clone();
-        let host = seen.with(|seen| seen.host);
-        let own = [address_of(host), ipv6_address_of(host)];
+        let own = [address_of(self.host), ipv6_address_of(self.host)];
         Some(Box::new(move |_, _, ends| {
             own.contains(&ends.local.ip()).then(|| {
                 let (seen, ends) = (seen.clone(), *ends);
@@ -376,7 +361,10 @@ impl Instrument for Watch {
     }
 
     fn listener(&self) -> Option<Listener> {
-        (self.nth == 0).then(|| Rc::new(RefCell::new(self.seen.clone())) as Listener)
+        (self.nth == 0).then(|| {
+            let (host, flows) = (self.host, self.seen.clone());
+            Rc::new(RefCell::new(AtHost { host, flows })) as Listener
+        })
     }
 
     fn begin(&mut self, _: &mut View<'_>) {
@@ -397,7 +385,7 @@ impl Instrument for Watch {
             };
             let (from, to) = (name(flow.ends.local.ip()), name(flow.ends.remote.ip()));
             Reading {
-                of: flow_name(&from, &to, &flow.ends),
+                of: flow_name(&from, &to, opener_port(&flow.ends)),
                 values: values(flow),
                 table: None,
                 series: Some(series(&flow.rows)),
@@ -408,17 +396,16 @@ impl Instrument for Watch {
 
 fn values(flow: &Flow) -> Vec<(String, &'static str, Measured)> {
     let count = |name: &str, n| (name.to_owned(), "", Measured::Count(n));
-    let falls = Cause::ALL.iter().zip(flow.falls);
+    let falls = Cause::NAMES.into_iter().zip(flow.falls);
     let mut values = vec![
         count("refusals", flow.refusals),
         count("falls", flow.falls.iter().sum()),
     ];
-    values.extend(falls.map(|((_, name), n)| count(name, n)));
+    values.extend(falls.map(|(name, n)| count(name, n)));
     let mut growth: Vec<f64> = flow.rows.iter().filter_map(Row::growth).collect();
     growth.sort_by(f64::total_cmp);
-    if let Some(at) = nearest_rank(growth.len(), 500) {
-        values.push(("growth".to_owned(), "", Measured::Ratio(growth[at])));
-    }
+    let median = quantile(&growth, 500).map(Measured::Ratio);
+    values.extend(median.map(|growth| ("growth".to_owned(), "", growth)));
     values
 }
 
@@ -453,25 +440,27 @@ fn series(rows: &[Row]) -> Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, SocketAddr};
+    use crate::probe::at_host::testing::segment;
 
     const MS: u64 = 1_000_000;
+
+    /// Of a host of which one flow is watched.
+    fn seen() -> Shared {
+        Shared(Arc::new(Mutex::new(Seen {
+            peers: Arc::default(),
+            most: 1,
+            measures: true,
+            flows: Vec::new(),
+        })))
+    }
 
     /// A host with one flow, what its connection says (in ms, the window after it) and the instants of
     /// refusals: the falls by cause.
     fn falls(refused: &[u64], said: &[(u64, Option<TraceEvent>, u64)]) -> Vec<(&'static str, u64)> {
-        let end = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let ends = FourTuple {
-            local: end(1),
-            remote: end(2),
-        };
-        let seen = Shared(Arc::new(Mutex::new(Seen {
-            host: HostId(0),
-            peers: Arc::default(),
-            most: 1,
-            measures: true,
-            flows: vec![Flow::new(ends)],
-        })));
+        let packet = segment(Flags::ACK, 0, 100);
+        let ends = packet.for_sender();
+        let mut seen = seen();
+        seen.left(SimTime::ZERO, ends, &packet);
         let mut heard = Heard {
             seen: seen.clone(),
             ends,
@@ -479,7 +468,7 @@ mod tests {
         for (ms, event, cwnd) in said {
             let at = Instant::from_nanos(ms * MS);
             if refused.contains(ms) {
-                seen.with(|seen| seen.refused(at, &ends));
+                seen.refused(SimTime::from_nanos(ms * MS), ends, &packet);
             }
             if let Some(event) = event {
                 heard.event(at, event);
@@ -490,10 +479,7 @@ mod tests {
             });
         }
         let falls = seen.with(|seen| seen.flows[0].falls);
-        let all = Cause::ALL
-            .iter()
-            .zip(falls)
-            .map(|((_, name), n)| (*name, n));
+        let all = Cause::NAMES.into_iter().zip(falls);
         all.filter(|(_, n)| *n > 0).collect()
     }
 
@@ -519,5 +505,25 @@ mod tests {
             falls(&[1], &[(0, None, 10), (1, loss(), 10), (2, None, 20)]),
             []
         );
+    }
+
+    /// A flow begins with data, whether the NIC takes it or not, and as many are watched as were asked for.
+    #[test]
+    fn a_refusal_of_the_first_segment_counts() {
+        let mut seen = seen();
+        let mut refused = |packet: &SimPacket| {
+            seen.refused(SimTime::ZERO, packet.for_sender(), packet);
+            seen.with(|seen| seen.flows.first().map(|flow| flow.refusals))
+        };
+        let first = segment(Flags::ACK, 0, 100);
+        assert_eq!(refused(&segment(Flags::SYN, 0, 0)), None);
+        assert_eq!(refused(&first), Some(1));
+        assert_eq!(refused(&first), Some(2));
+        let other = FourTuple {
+            local: first.for_sender().remote,
+            remote: first.for_sender().local,
+        };
+        seen.refused(SimTime::ZERO, other, &first);
+        seen.with(|seen| assert_eq!((seen.flows.len(), seen.flows[0].refusals), (1, 2)));
     }
 }

@@ -176,6 +176,16 @@ impl SimPacket {
         }
     }
 
+    /// Addresses and ports, as its sender names them.
+    #[inline]
+    pub fn for_sender(&self) -> FourTuple {
+        let FourTuple { local, remote } = self.for_receiver();
+        FourTuple {
+            local: remote,
+            remote: local,
+        }
+    }
+
     /// Bytes of payload.
     #[inline]
     pub fn payload_len(&self) -> usize {
