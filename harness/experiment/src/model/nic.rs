@@ -3,7 +3,8 @@
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::net::nic::{
-    Coalescing, CpuSpec, Moment, NicSpec, ReceiveSpec, Refill, ShaperSpec, TransmitBuffers,
+    Coalescing, CpuSpec, MOST_OFFLOAD, Moment, NicSpec, ReceiveSpec, Refill, ShaperSpec,
+    TransmitBuffers,
 };
 use crate::net::pause::PauseSpec;
 use crate::scenario::network::capacity;
@@ -169,7 +170,8 @@ impl Nic {
 
     /// Bytes of the largest aggregate of receive offload; zero for none.
     pub(crate) fn offload(&self) -> u32 {
-        self.gro.map_or(0, |most| most.get().min(65_535) as u32)
+        self.gro
+            .map_or(0, |most| most.get().min(MOST_OFFLOAD.into()) as u32)
     }
 
     /// As the network takes it, with the processor behind it, where packets have at most `mtu` bytes.

@@ -138,7 +138,8 @@ pub enum Change {
     Offload {
         /// The host.
         host: HostId,
-        /// Bytes of the largest aggregate with its headers, at most 65,535; zero for none.
+        /// Bytes of the largest aggregate with its headers, at most
+        /// [`MOST_OFFLOAD`](crate::net::nic::MOST_OFFLOAD); zero for none.
         most: u32,
     },
     /// Routes leave a link between switches out, one way, though it works. Nothing if they do.

@@ -21,7 +21,7 @@ use crate::sim::time::SimTime;
 
 use super::buffer::{Capacity, Depth, InService, Limit};
 pub use cpu::CpuSpec;
-pub use receive::{Coalescing, HostStats, ReceiveSpec};
+pub use receive::{Coalescing, HostStats, MOST_OFFLOAD, ReceiveSpec};
 pub use shaper::ShaperSpec;
 pub use transmit::{Moment, Refill, TransmitBuffers, WithoutBuffer};
 

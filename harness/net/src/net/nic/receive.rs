@@ -44,6 +44,10 @@ impl Coalescing {
     };
 }
 
+/// Bytes of the largest aggregate that receive offload can make: the length field of IPv4 has 16 bits (RFC
+/// 791 section 3.1).
+pub const MOST_OFFLOAD: u32 = 65_535;
+
 /// What is between the link and a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveSpec {
@@ -53,7 +57,8 @@ pub struct ReceiveSpec {
     pub ring: u32,
     /// When they interrupt.
     pub coalescing: Coalescing,
-    /// Receive offload: bytes of the largest aggregate with its headers; zero for none.
+    /// Receive offload: bytes of the largest aggregate with its headers, at most [`MOST_OFFLOAD`]; zero
+    /// for none.
     pub offload: u32,
     /// Frames that a poll takes; at least one.
     pub budget: u32,
