@@ -60,15 +60,6 @@ pub struct Threshold {
     pub share_percent: u32,
 }
 
-/// What a gap has to be longer than.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Than {
-    /// The whole [`Threshold`].
-    Threshold,
-    /// Its floor, however long a round trip is.
-    Floor,
-}
-
 /// One end of a connection.
 #[derive(Debug, Default)]
 struct End {
@@ -150,14 +141,21 @@ impl Truth {
         end: Instant,
         cause: Cause,
     ) -> Option<usize> {
-        self.longer(Than::Threshold, (ends, start, end), cause)
+        let rtts = [ends, [ends[1], ends[0]]].map(|e| self.ends.get(&e).and_then(|end| end.rtt));
+        let rtt = rtts.into_iter().flatten().min().unwrap_or_default();
+        if end.since(start) <= rtt.mul_ratio(self.threshold.share_percent.into(), 100) {
+            return None;
+        }
+        self.add_above_floor(ends, start, end, cause)
     }
 
-    /// The same of one of the end `ends` that is longer `than` this.
-    fn longer(
+    /// A gap until `end`, if it is longer than the threshold's floor, however long a round trip is; its
+    /// number.
+    fn add_above_floor(
         &mut self,
-        than: Than,
-        (ends, start, end): ([SocketAddr; 2], Instant, Instant),
+        ends: [SocketAddr; 2],
+        start: Instant,
+        end: Instant,
         cause: Cause,
     ) -> Option<usize> {
         let gap = TrueGap {
@@ -167,16 +165,7 @@ impl Truth {
             cause,
             counts: true,
         };
-        if gap.length() <= self.threshold.floor {
-            return None;
-        }
-        let rtts = [ends, [ends[1], ends[0]]].map(|e| self.ends.get(&e).and_then(|end| end.rtt));
-        let rtt = rtts.into_iter().flatten().min().unwrap_or_default();
-        let share = match than {
-            Than::Floor => 0,
-            Than::Threshold => u64::from(self.threshold.share_percent),
-        };
-        (gap.length() > rtt.mul_ratio(share, 100)).then(|| {
+        (gap.length() > self.threshold.floor).then(|| {
             self.gaps.push(gap);
             self.gaps.len() - 1
         })

@@ -1,7 +1,7 @@
 //! What happens to packets between the ends, as the network tells it: what arrives how late and why,
 //! what vanishes, what a receiver offers.
 
-use super::{Question, Than, Truth};
+use super::{Question, Truth};
 use crate::gap::Cause;
 use crate::half::RttEstimate;
 use foldhash::fast::RandomState;
@@ -495,19 +495,16 @@ impl Truth {
         };
         let length = at.since(start.max(since));
         let start = start.max(since);
-        // Who has sent its window is silent for a round trip.
         let within = |usual: Duration| length <= usual;
-        if !sent || again || shut || !held.has_more() {
+        if !sent || again || shut || !has_more(held) {
             return;
         }
+        // Who has sent its window is silent for a round trip; not so long if the window were what it was.
         if least.is_none_or(|least| within(least * 2)) || usual.is_none_or(within) {
-            let lowered = me.lowered && held.is_of_the_window();
-            if !lowered {
+            if !(me.lowered && is_of_the_window(held)) {
                 return;
             }
-            // Who has sent its window is silent for a round trip; not so long if the window were what it was.
-            let waits = (ends, start, at);
-            if let Some(gap) = self.longer(Than::Floor, waits, Cause::LocalDrop) {
+            if let Some(gap) = self.add_above_floor(ends, start, at, Cause::LocalDrop) {
                 // No packet shows what the window was.
                 self.gaps[gap].counts = false;
             }
@@ -559,21 +556,14 @@ impl Truth {
 }
 
 /// Whether an end has more to send than what left, for a reason that an acknowledgement ends.
-trait HasMore {
-    fn has_more(&self) -> bool;
-    /// Whether that is its congestion window.
-    fn is_of_the_window(&self) -> bool;
+const fn has_more(held: Held) -> bool {
+    match held {
+        Held::CongestionWindow | Held::PacketWindow | Held::ReceiveWindow | Held::Nagle => true,
+        Held::Idle | Held::Sent => false,
+    }
 }
 
-impl HasMore for Held {
-    fn has_more(&self) -> bool {
-        match self {
-            Self::CongestionWindow | Self::PacketWindow | Self::ReceiveWindow | Self::Nagle => true,
-            Self::Idle | Self::Sent => false,
-        }
-    }
-
-    fn is_of_the_window(&self) -> bool {
-        matches!(self, Self::CongestionWindow | Self::PacketWindow)
-    }
+/// Whether what holds an end back is its congestion window.
+const fn is_of_the_window(held: Held) -> bool {
+    matches!(held, Held::CongestionWindow | Held::PacketWindow)
 }
