@@ -13,19 +13,19 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A packet as a reader of the file sees it.
-struct Seen<'a> {
+pub(super) struct Seen<'a> {
     interface: usize,
     nanos: u64,
     outbound: bool,
     comment: Option<&'a str>,
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
 }
 
 /// A file as a reader sees it.
-struct File<'a> {
+pub(super) struct File<'a> {
     application: &'a str,
     interfaces: Vec<&'a str>,
-    packets: Vec<Seen<'a>>,
+    pub(super) packets: Vec<Seen<'a>>,
 }
 
 fn u16_at(b: &[u8], at: usize) -> u16 {
@@ -59,7 +59,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("text is UTF-8")
 }
 
-fn read(file: &[u8]) -> File<'_> {
+pub(super) fn read(file: &[u8]) -> File<'_> {
     let mut seen = File {
         application: "",
         interfaces: Vec::new(),

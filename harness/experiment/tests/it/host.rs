@@ -1,6 +1,7 @@
 //! What stands between a link and a TCP: rings, interrupts, offloads, buffers, a shaper, a processor;
 //! each held against what its own arithmetic says.
 
+use super::capture::{Seen, read};
 use narrows::recovery::SenderStats;
 use narrows_experiment::file::Loaded;
 use narrows_experiment::host::capture::Side;
@@ -342,24 +343,18 @@ fn segmentation_offload_changes_what_the_host_hands_over_and_not_what_leaves() {
 
 /// Packets with data in a capture, the longest, and their bytes, each once that came through.
 fn data_in(capture: &[u8], from: [u8; 4]) -> (u64, usize, u64) {
-    let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap()) as usize;
-    let (mut at, mut count, mut longest, mut bytes) = (0, 0, 0, 0);
-    while at < capture.len() {
-        // An enhanced packet block: after its head interface, time and lengths.
-        if word(at) == 6 {
-            let packet = &capture[at + 28..at + 28 + word(at + 20)];
-            let headers = 20 + usize::from(packet[32] >> 4) * 4;
-            assert_eq!(
-                usize::from(u16::from_be_bytes([packet[2], packet[3]])),
-                packet.len()
-            );
-            if packet[12..16] == from && packet.len() > headers {
-                count += 1;
-                longest = longest.max(packet.len());
-                bytes += (packet.len() - headers) as u64;
-            }
+    let (mut count, mut longest, mut bytes) = (0, 0, 0);
+    for Seen { bytes: packet, .. } in read(capture).packets {
+        let headers = 20 + usize::from(packet[32] >> 4) * 4;
+        assert_eq!(
+            usize::from(u16::from_be_bytes([packet[2], packet[3]])),
+            packet.len()
+        );
+        if packet[12..16] == from && packet.len() > headers {
+            count += 1;
+            longest = longest.max(packet.len());
+            bytes += (packet.len() - headers) as u64;
         }
-        at += word(at + 4);
     }
     (count, longest, bytes)
 }
