@@ -5,6 +5,7 @@ use crate::metric::Metrics;
 use crate::model::expect::Bound;
 use crate::model::{Expect, Experiment, Invalid};
 use crate::plan::Plan;
+use crate::registry::Registry;
 use crate::results::{Record, column};
 use crate::stats::Estimate;
 use std::collections::BTreeSet;
@@ -57,6 +58,35 @@ impl<'a> Summary<'a> {
             point.sort_by_key(|r| r.run.repetition);
         }
         Self { plan, points }
+    }
+
+    /// Whether what is shown and expected can be measured, whatever comes out.
+    ///
+    /// # Errors
+    /// What cannot, by its key, and why.
+    pub fn check(plan: &'a Plan, registry: &Registry) -> Result<(), Invalid> {
+        let base = plan.base();
+        let check = |key: String, name: &str| {
+            let named = metric_name(&registry.metrics, base, name);
+            named.map(|_| ()).map_err(|why| Invalid::new(key, why))
+        };
+        for name in &base.show.y {
+            check("show.y".to_owned(), name)?;
+        }
+        for (n, expect) in base.expect.iter().enumerate() {
+            if let Some(name) = &expect.that {
+                check(format!("expect.{n}.that"), name)?;
+            }
+        }
+        Self::new(plan, &[]).verdicts(&registry.metrics)?;
+        if let Some(x) = &base.show.x
+            && !base.sweep.iter().any(|axis| axis.key == *x)
+        {
+            let varied: Vec<&str> = base.sweep.iter().map(|a| a.key.as_str()).collect();
+            let why = format!("'{x}' is not varied; what is: {}", varied.join(", "));
+            return Err(Invalid::new("show.x", why));
+        }
+        Ok(())
     }
 
     /// The plan.
