@@ -33,6 +33,7 @@ mod run;
 mod script;
 mod shorthand;
 mod slurm;
+mod source;
 mod stop;
 mod story;
 mod validate;

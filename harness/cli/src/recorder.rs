@@ -1,9 +1,11 @@
 //! A file that a run writes as it goes, a capture or a trace: if it breaks off, the run does not.
 
 use super::output::{OutputError, OutputFile, Wanted};
+use super::words::{Word, one_of};
 use super::{Stop, usage, values};
 use clap::Args;
 use narrows::ByteCount;
+use narrows_experiment::host::capture::Side;
 use narrows_experiment::scenario::RunContext;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -18,11 +20,31 @@ pub(super) struct RecordArgs {
     /// Keep the first so many bytes of each packet in the capture [default: all].
     #[arg(long, value_name = "SIZE", value_parser = values::snap_length, requires = "pcap")]
     snaplen: Option<ByteCount>,
+    /// The host at whose link the capture is taken [default: the first].
+    #[arg(long, value_name = "HOST", requires = "pcap")]
+    pcap_at: Option<String>,
+    /// Which end of that link the capture is taken at [default: switch].
+    #[arg(long, value_name = "END", value_parser = one_of(SIDES), requires = "pcap")]
+    pcap_side: Option<Side>,
     /// Write what every connection of a single run decides as JSON lines: windows, losses,
     /// timeouts with their cause.
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
 }
+
+/// The ends of a link.
+const SIDES: &[Word<Side>] = &[
+    (
+        "switch",
+        "on the wire, each packet with what becomes of it",
+        Side::Switch,
+    ),
+    (
+        "host",
+        "above the host's offloads, as its own tcpdump sees it",
+        Side::Host,
+    ),
+];
 
 impl RecordArgs {
     /// The files that are wanted.
@@ -37,6 +59,20 @@ impl RecordArgs {
     pub(super) fn take_capture(&mut self) -> Option<(PathBuf, Option<ByteCount>)> {
         let snap_length = self.snaplen.take();
         self.pcap.take().map(|path| (path, snap_length))
+    }
+
+    /// The host at whose link the capture is taken, if one is named.
+    pub(super) fn capture_host(&self) -> Option<&str> {
+        self.pcap_at.as_deref()
+    }
+
+    /// The option that says where the capture is taken, if any does.
+    pub(super) const fn capture_place(&self) -> Option<&'static str> {
+        match (&self.pcap_at, self.pcap_side) {
+            (Some(_), _) => Some("pcap-at"),
+            (None, Some(_)) => Some("pcap-side"),
+            (None, None) => None,
+        }
     }
 
     /// Whether anything is.
@@ -75,6 +111,7 @@ impl RecordArgs {
             capture: open("capture", Unit::Block, &self.pcap)?,
             trace: open("trace", Unit::Line, &self.trace)?,
             snap_length: self.snaplen,
+            capture_side: self.pcap_side.unwrap_or_default(),
         })
     }
 }
@@ -189,6 +226,7 @@ pub(super) struct Recorders {
     capture: Option<Recorder<Direct>>,
     trace: Option<Recorder<Direct>>,
     snap_length: Option<ByteCount>,
+    capture_side: Side,
 }
 
 impl Recorders {
@@ -197,6 +235,7 @@ impl Recorders {
         RunContext {
             capture: self.capture.as_mut().map(|file| file as _),
             snap_length: self.snap_length,
+            capture_side: self.capture_side,
             trace: self.trace.as_mut().map(|file| file as _),
             ..RunContext::default()
         }

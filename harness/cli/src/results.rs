@@ -5,7 +5,7 @@ use super::output::{apart, print};
 use super::{App, Console, EXIT_FAILED, EXIT_OK, Stop, command_line};
 use clap::Args;
 use narrows_experiment::model::Experiment;
-use narrows_experiment::results::{self, Folder, FolderError, Merged, Record};
+use narrows_experiment::results::{self, Folder, Merged, Record};
 use narrows_experiment::stats::Estimate;
 use narrows_experiment::summary::Summary;
 use narrows_report::points;
@@ -48,10 +48,9 @@ pub(super) fn merge(
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
     let registry = &app.catalog.registry;
-    let failed = |e: FolderError| Stop::Failed(e.to_string());
     apart(&[args.expected.wanted()])?;
     let junit = args.expected.open()?;
-    let merged = results::merge(&args.out, &args.parts, registry).map_err(failed)?;
+    let merged = results::merge(&args.out, &args.parts, registry)?;
     let Merged {
         folder,
         plan,
@@ -68,7 +67,7 @@ pub(super) fn merge(
         verdicts: &verdicts,
         command: &command_line(command),
     };
-    report.write().map_err(failed)?;
+    report.write()?;
     let rest = match plan.runs() {
         all if all > records.len() => format!(", {} of {all} are there", records.len()),
         _ => String::new(),

@@ -2,42 +2,34 @@
 
 mod given;
 mod ledger;
+mod told;
 mod work;
 
 use super::dry_run::Dry;
-use super::expected::{ExpectedArgs, Met, is_unmet};
+use super::expected::{ExpectedArgs, Met};
 use super::files::FilesArgs;
 use super::headings::{OUTPUT, WHAT};
 use super::output::{apart, print};
 use super::recorder::RecordArgs;
-use super::slurm::{Jobs, Submitted};
-use super::words::{Word, one_of};
-use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, command_line, tell};
+use super::slurm::{Jobs, Rest};
+use super::source::{read, wrong};
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, tell};
 use clap::Args;
 use given::Given;
-use narrows_experiment::file::{FileErrors, Loaded, Source};
-use narrows_experiment::host::capture::Side;
+use narrows_experiment::file::{Loaded, Source};
 use narrows_experiment::model::{Experiment, Invalid, SweepAxis};
 use narrows_experiment::plan::{Plan, Shard};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::results::Folder;
 use narrows_experiment::scenario::RunContext;
-use narrows_experiment::shipped::{self, Shipped};
-use narrows_experiment::summary::{Summary, metric_name};
+use narrows_experiment::summary::Summary;
 use narrows_net::net::packet::HostId;
-use narrows_report::study::{self, Report};
-use narrows_report::table::Colour;
-use narrows_report::{flows, points};
-use narrows_story::stories;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use work::{Finished, Store, folder_error, work};
-
-/// Most flows of a run that are told one by one.
-const MOST_FLOWS: usize = 100;
+use told::Telling;
+use work::{Finished, Store, work};
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -105,41 +97,10 @@ pub(super) struct Options {
     no_ledger: bool,
     #[command(flatten)]
     pub(super) record: RecordArgs,
-    /// The host at whose link the capture is taken [default: the first].
-    #[arg(long, value_name = "HOST", requires = "pcap", help_heading = OUTPUT)]
-    pcap_at: Option<String>,
-    /// Which end of that link the capture is taken at [default: switch].
-    #[arg(long, value_name = "END", value_parser = one_of(SIDES), requires = "pcap", help_heading = OUTPUT)]
-    pcap_side: Option<Side>,
     /// No progress, no table: only what happened, and errors.
     #[arg(short, long, help_heading = OUTPUT)]
     quiet: bool,
 }
-
-impl Options {
-    /// The option that says where a capture is taken, if any does.
-    pub(super) const fn capture_place(&self) -> Option<&'static str> {
-        match (&self.pcap_at, self.pcap_side) {
-            (Some(_), _) => Some("pcap-at"),
-            (None, Some(_)) => Some("pcap-side"),
-            (None, None) => None,
-        }
-    }
-}
-
-/// The ends of a link.
-const SIDES: &[Word<Side>] = &[
-    (
-        "switch",
-        "on the wire, each packet with what becomes of it",
-        Side::Switch,
-    ),
-    (
-        "host",
-        "above the host's offloads, as its own tcpdump sees it",
-        Side::Host,
-    ),
-];
 
 impl Options {
     /// Which of the runs are asked for.
@@ -231,42 +192,6 @@ pub(super) struct Prepared<'a> {
     pub(super) each_flow: bool,
 }
 
-/// The text of what `name` names: a file, or what ships.
-pub(super) fn read(name: &str) -> Result<(String, String), Stop> {
-    // A file by its looks, or because it is there.
-    let looks_like_a_file = name.ends_with(".toml") || name.contains(['/', '\\']);
-    if !looks_like_a_file && let Ok(shipped) = Shipped::get(name) {
-        return Ok((format!("<{name}>"), shipped.text.to_owned()));
-    }
-    match fs::read_to_string(name) {
-        Ok(text) => Ok((name.to_owned(), text)),
-        Err(_) if !looks_like_a_file => {
-            let all: Vec<&str> = shipped::ALL.iter().map(|s| s.name).collect();
-            let near = match Shipped::get(name) {
-                _ if stories::get(name).is_some() => {
-                    format!("there is a story of that name: narrows story {name}")
-                }
-                Err(Some(near)) => format!("did you mean '{near}'?"),
-                _ => format!("experiments that ship are {}", all.join(", ")),
-            };
-            Err(Stop::Failed(format!(
-                "there is no file and no experiment '{name}'; {near}"
-            )))
-        }
-        Err(e) => Err(Stop::Failed(format!("cannot read {name}: {e}"))),
-    }
-}
-
-/// What is wrong with a file.
-pub(super) fn wrong(errors: &FileErrors) -> Stop {
-    let n = errors.errors.len();
-    let count = match n {
-        1 => String::new(),
-        n => format!("\n\n{n} mistakes"),
-    };
-    Stop::Wrong(format!("{errors}{count}\n"))
-}
-
 /// A value that cannot be: in the argument that gives it, by the option that is short for its key,
 /// or where it stands in the file.
 fn impossible(prepared: &Prepared<'_>, registry: &Registry, e: &Invalid) -> Stop {
@@ -339,7 +264,7 @@ pub(super) fn perform(
     }
     let plan = Plan::new(&prepared.experiment, registry)
         .map_err(|e| impossible(&prepared, registry, &e))?;
-    check_metrics(&plan, registry).map_err(|e| impossible(&prepared, registry, &e))?;
+    Summary::check(&plan, registry).map_err(|e| impossible(&prepared, registry, &e))?;
     if args.dry_run {
         let dry = Dry {
             plan: &plan,
@@ -360,10 +285,19 @@ pub(super) fn perform(
     plan.check(registry)
         .map_err(|e| impossible(&prepared, registry, &e))?;
     let capture_at = recorded_at(args, &plan, &prepared, registry)?;
-    if let (Some(tasks), Some(out)) = (args.slurm, &args.out)
-        && submit(args, tasks, out, &plan, registry, console)? == Rest::Submitted
-    {
-        return Ok(EXIT_OK);
+    if let (Some(tasks), Some(out)) = (args.slurm, &args.out) {
+        let jobs = Jobs {
+            out,
+            tasks,
+            options: &args.sbatch,
+            expected: &args.expected,
+        };
+        if let Rest::Submitted(what) = jobs.submit_missing(&plan, registry)? {
+            if !args.quiet {
+                console.say_aside(&what)?;
+            }
+            return Ok(EXIT_OK);
+        }
     }
     let junit = args.expected.open()?;
     let files = args.files.open()?;
@@ -375,7 +309,7 @@ pub(super) fn perform(
         Store::Memory(_) => BTreeSet::new(),
     };
     if let Some(path) = &args.except {
-        done.extend(Folder::done_in(path, &plan, registry).map_err(folder_error)?);
+        done.extend(Folder::done_in(path, &plan, registry)?);
     }
     let runs = plan.missing(args.part(), &done);
     if args.record.is_any() && runs.is_empty() {
@@ -386,7 +320,6 @@ pub(super) fn perform(
     let mut recorders = args.record.open()?;
     let first = RunContext {
         capture_at,
-        capture_side: args.pcap_side.unwrap_or_default(),
         ..recorders.context()
     };
     let finished = work(args, &plan, registry, &runs, first, &mut store, console);
@@ -402,64 +335,16 @@ pub(super) fn perform(
     let verdicts = summary
         .verdicts(&registry.metrics)
         .map_err(|e| impossible(&prepared, registry, &e))?;
-    let on_stdout = files.data_on_stdout();
-    let (mut machine, mut written) = (String::new(), Ok(Vec::new()));
-    if let Store::Folder(folder, scratch) = &store {
-        let command = command_line(command);
-        let report = Report {
-            summary: &summary,
-            registry,
-            folder,
-            verdicts: &verdicts,
-            command: &command,
-        };
-        if scratch.is_none() {
-            report.write().map_err(folder_error)?;
-        }
-        (machine, written) = files.write(&report);
-    }
-    // Whatever could not be written, what was computed is told.
-    let mut told;
-    if args.quiet {
-        told = print(console.stderr, &args.expected.unmet(&verdicts));
-    } else {
-        let colour = match on_stdout {
-            true => Colour::Plain,
-            false => console.colours(),
-        };
-        let mut text = String::new();
-        if let (Store::Folder(folder, _), [record], true) = (&store, records, each_flow) {
-            text += &flows::table(folder, record, MOST_FLOWS, colour).map_err(folder_error)?;
-        }
-        text += &points::table(&summary, registry, colour);
-        text += &points::verdicts(&verdicts, colour);
-        let departures = given::departures(&prepared.applied, &prepared.experiment, registry);
-        if verdicts.iter().any(is_unmet) && !departures.is_empty() {
-            let other = departures.join("; ");
-            text += &format!("What is expected was written for the file's values: {other}.\n");
-        }
-        told = match on_stdout {
-            true => print(console.stderr, &text),
-            false => print(console.stdout, &text),
-        };
-        // Files say what they expect; a command that has none says what it saw.
-        if prepared.short.is_some() {
-            for sentence in study::said(&summary, registry) {
-                let line = sentence + "\n";
-                told = told.and(match on_stdout {
-                    true => console.say_aside(&line),
-                    false => console.say(&line),
-                });
-            }
-        }
-    }
-    let told = told.and(print(console.stdout, &machine));
-    for path in written? {
-        if !args.quiet {
-            console.say_aside(&format!("narrows: the report is in {}\n", path.display()))?;
-        }
-    }
-    told?;
+    let telling = Telling {
+        prepared: &prepared,
+        args,
+        registry,
+        store: &store,
+        summary: &summary,
+        verdicts: &verdicts,
+        each_flow,
+    };
+    telling.tell(files, command, console)?;
     let title = &prepared.experiment.title;
     let met = args.expected.tell(junit, title, &verdicts)?;
     if let Some(out) = &args.out {
@@ -499,49 +384,6 @@ fn threads(args: &Options) -> usize {
     args.threads.map_or(cores, |n| n as usize)
 }
 
-/// What is left for this command to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
-    /// Nothing: jobs do it.
-    Submitted,
-    /// To tell what came out: all runs are there.
-    Results,
-}
-
-/// Has Slurm run what is missing.
-fn submit(
-    args: &Options,
-    tasks: u32,
-    out: &Path,
-    plan: &Plan,
-    registry: &Registry,
-    console: &mut Console<'_>,
-) -> Result<Rest, Stop> {
-    // The folder says whether it has results of something else, and what is left to run.
-    let folder = Folder::open(out, plan, registry).map_err(folder_error)?;
-    let missing = plan.missing(Shard::WHOLE, &folder.done()).len();
-    drop(folder);
-    if missing == 0 {
-        return Ok(Rest::Results);
-    }
-    let jobs = Jobs {
-        out,
-        tasks: tasks.min(u32::try_from(missing).unwrap_or(u32::MAX)),
-        options: &args.sbatch,
-        expected: &args.expected,
-    };
-    let Submitted { array, merge } = jobs.submit()?;
-    if !args.quiet {
-        let text = format!(
-            "narrows: job {array} does {missing} runs in {} tasks, job {merge} puts them into {}\n",
-            jobs.tasks,
-            out.display()
-        );
-        console.say_aside(&text)?;
-    }
-    Ok(Rest::Submitted)
-}
-
 /// Whether one run can be recorded, and at which host.
 fn recorded_at(
     args: &Options,
@@ -567,38 +409,12 @@ fn recorded_at(
     }
     let how = format!("choose one with {}", how.join(" "));
     args.record.check(plan.part(args.part()).count(), &how)?;
-    let (Some(name), Some(run)) = (&args.pcap_at, plan.part(args.part()).next()) else {
+    let (Some(name), Some(run)) = (args.record.capture_host(), plan.part(args.part()).next())
+    else {
         return Ok(HostId(0));
     };
     let experiment = plan.experiment(run, registry);
     let host = experiment.and_then(|e| e.host_named(registry, name));
     let host = host.map_err(|e| Stop::Failed(e.to_string()))?;
     host.ok_or_else(|| super::usage("pcap-at", name, "expected the name of one host, as h0"))
-}
-
-/// Whether what is shown and expected can be measured.
-fn check_metrics(plan: &Plan, registry: &Registry) -> Result<(), Invalid> {
-    let base = plan.base();
-    let check = |key: String, name: &str| {
-        let named = metric_name(&registry.metrics, base, name);
-        named.map(|_| ()).map_err(|why| Invalid::new(key, why))
-    };
-    for name in &base.show.y {
-        check("show.y".to_owned(), name)?;
-    }
-    for (n, expect) in base.expect.iter().enumerate() {
-        if let Some(name) = &expect.that {
-            check(format!("expect.{n}.that"), name)?;
-        }
-    }
-    // What is expected can be looked up, whatever comes out.
-    Summary::new(plan, &[]).verdicts(&registry.metrics)?;
-    if let Some(x) = &base.show.x
-        && !base.sweep.iter().any(|axis| axis.key == *x)
-    {
-        let varied: Vec<&str> = base.sweep.iter().map(|a| a.key.as_str()).collect();
-        let why = format!("'{x}' is not varied; what is: {}", varied.join(", "));
-        return Err(Invalid::new("show.x", why));
-    }
-    Ok(())
 }

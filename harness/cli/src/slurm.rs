@@ -6,20 +6,31 @@
 use super::expected::ExpectedArgs;
 use super::output::OutputFile;
 use super::{Stop, usage};
-use narrows_experiment::results::SLURM;
+use narrows_experiment::plan::{Plan, Shard};
+use narrows_experiment::registry::Registry;
+use narrows_experiment::results::{Folder, SLURM};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What is left for the command to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nothing: jobs do it, as this sentence says.
+    Submitted(String),
+    /// To tell what came out: all runs are there.
+    Results,
+}
+
 /// The jobs that were submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Submitted {
+struct Submitted {
     /// The array.
-    pub(super) array: String,
+    array: String,
     /// What merges its parts.
-    pub(super) merge: String,
+    merge: String,
 }
 
 /// What is to be submitted.
@@ -27,7 +38,7 @@ pub(super) struct Submitted {
 pub(super) struct Jobs<'a> {
     /// The folder of results, which has the experiment.
     pub(super) out: &'a Path,
-    /// How many tasks the array has.
+    /// How many tasks the array has, if there are as many runs.
     pub(super) tasks: u32,
     /// Options for `sbatch`.
     pub(super) options: &'a [String],
@@ -41,11 +52,30 @@ const OWN: [&str; 4] = ["--array", "--dependency", "--output", "--parsable"];
 const OWN_SHORT: [&str; 3] = ["-a", "-d", "-o"];
 
 impl Jobs<'_> {
-    /// Writes the scripts and submits them.
+    /// Has Slurm run what is missing.
     ///
     /// # Errors
-    /// If a script cannot be written, or `sbatch` does not take it.
-    pub(super) fn submit(&self) -> Result<Submitted, Stop> {
+    /// If the folder has results of something else, a script cannot be written, or `sbatch` does not take
+    /// it.
+    pub(super) fn submit_missing(mut self, plan: &Plan, registry: &Registry) -> Result<Rest, Stop> {
+        // The folder says what is left to run.
+        let folder = Folder::open(self.out, plan, registry)?;
+        let missing = plan.missing(Shard::WHOLE, &folder.done()).len();
+        drop(folder);
+        if missing == 0 {
+            return Ok(Rest::Results);
+        }
+        self.tasks = self.tasks.min(u32::try_from(missing).unwrap_or(u32::MAX));
+        let Submitted { array, merge } = self.submit()?;
+        Ok(Rest::Submitted(format!(
+            "narrows: job {array} does {missing} runs in {} tasks, job {merge} puts them into {}\n",
+            self.tasks,
+            self.out.display()
+        )))
+    }
+
+    /// Writes the scripts and submits them.
+    fn submit(&self) -> Result<Submitted, Stop> {
         self.check()?;
         let narrows = std::env::current_exe().map_err(|e| failed("find this program", &e))?;
         let out = std::path::absolute(self.out).map_err(|e| failed("find the folder", &e))?;

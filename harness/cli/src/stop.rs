@@ -2,6 +2,7 @@
 
 use crate::output::OutputError;
 use clap::error::ErrorKind;
+use narrows_experiment::results::FolderError;
 
 /// All went well.
 pub const EXIT_OK: u8 = 0;
@@ -27,6 +28,12 @@ pub(crate) enum Stop {
 impl From<OutputError> for Stop {
     fn from(e: OutputError) -> Self {
         Self::Output(e)
+    }
+}
+
+impl From<FolderError> for Stop {
+    fn from(e: FolderError) -> Self {
+        Self::Failed(e.to_string())
     }
 }
 

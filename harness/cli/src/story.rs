@@ -2,7 +2,7 @@
 
 use super::output::{OutputError, OutputFile, Wanted, apart, print};
 use super::progress::{Progress, Watcher};
-use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop};
+use super::{App, Console, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, usage};
 use clap::Args;
 use narrows_experiment::results::cell;
 use narrows_net::near_match::nearest;
@@ -67,10 +67,8 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
     if args.live {
         return teller.live(story, console);
     }
-    let figure = args.figure.as_deref().unwrap_or_default();
-    if args.svg.is_some() {
-        check_figure(story, figure)?;
-    }
+    let svg = args.svg.as_deref().map(|path| teller.figure(story, path));
+    let svg = svg.transpose()?;
     let report = match teller.report(story, console)? {
         Some(report) => report,
         None => return Ok(EXIT_INTERRUPTED),
@@ -93,7 +91,7 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
         OutputFile::create("page", &path)?.finish_with(page.as_bytes())?;
     }
     // Last: there may be none, where it takes all rows.
-    if let Some(path) = &args.svg {
+    if let Some((path, figure)) = svg {
         let svg = drawn(&report, figure)?;
         OutputFile::create("figure", path)?.finish_with(svg.as_bytes())?;
     }
@@ -128,33 +126,14 @@ fn named(name: &str) -> Result<&'static Story, Stop> {
     Err(Stop::Failed(why))
 }
 
-/// Whether a story has a figure with a name; the first has an empty one.
-fn check_figure(story: &Story, name: &str) -> Result<(), Stop> {
-    let names = || story.figures.iter().map(|figure| figure.name);
-    if names().any(|known| known == name) {
-        return Ok(());
-    }
-    let others: Vec<&str> = names().filter(|n| !n.is_empty()).collect();
-    let there = match others.is_empty() {
-        true => "--svg without --figure writes the one that there is".to_owned(),
-        false => format!("beside the first there are {}", others.join(", ")),
-    };
-    let story = story.name;
-    Err(Stop::Wrong(format!(
-        "error: '{story}' has no figure '{name}': {there}\n"
-    )))
-}
-
-/// The figure of a story with a name, as SVG.
-fn drawn(report: &Report<'_>, name: &str) -> Result<String, Stop> {
-    let story = report.story.name;
-    let figure = report.figures.iter().find(|(known, _)| *known == name);
-    let why = match figure {
-        Some((_, Ok(chart))) => return Ok(chart.svg(Theme::Paper)),
-        Some((_, Err(why))) => why.to_string(),
-        None => "it was not drawn".to_owned(),
-    };
-    Err(Stop::Failed(format!("'{story}' has no such figure: {why}")))
+/// The figure of a story by its place, as SVG.
+fn drawn(report: &Report<'_>, nth: usize) -> Result<String, Stop> {
+    let (_, chart) = &report.figures[nth];
+    let chart = chart.as_ref().map_err(|why| {
+        let story = report.story.name;
+        Stop::Failed(format!("'{story}' has no such figure: {why}"))
+    });
+    Ok(chart?.svg(Theme::Paper))
 }
 
 fn code(report: &Report<'_>) -> u8 {
@@ -170,6 +149,30 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
+    /// Where a figure goes, and which of the story's it is.
+    fn figure<'p>(&self, story: &Story, path: &'p Path) -> Result<(&'p Path, usize), Stop> {
+        // The name of the first is empty.
+        let name = self.args.figure.as_deref().unwrap_or_default();
+        let names = || story.figures.iter().map(|figure| figure.name);
+        if let Some(nth) = names().position(|known| known == name) {
+            return Ok((path, nth));
+        }
+        let others: Vec<&str> = names().filter(|n| !n.is_empty()).collect();
+        let there = match (names().next(), &others[..]) {
+            (None, _) => "no figure".to_owned(),
+            (_, []) => "one figure, which --svg without --figure writes".to_owned(),
+            _ => format!(
+                "no such figure: beside the first there are {}",
+                others.join(", ")
+            ),
+        };
+        let why = format!("'{}' has {there}", story.name);
+        Err(match name {
+            "" => usage("svg", &path.display().to_string(), &why),
+            name => usage("figure", name, &why),
+        })
+    }
+
     /// A story's report; `None` if it was interrupted.
     fn report(
         &self,

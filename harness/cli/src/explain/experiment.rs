@@ -1,7 +1,7 @@
 //! `narrows explain EXPERIMENT`: what its connections waited for, and what captures tell of it.
 
 use super::super::output::{self, OutputFile};
-use super::super::run::{read, wrong};
+use super::super::source::{read, wrong};
 use super::super::{Console, EXIT_INTERRUPTED, EXIT_OK, Stop};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::plan::Plan;

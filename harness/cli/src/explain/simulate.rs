@@ -1,7 +1,7 @@
 //! `narrows explain --simulate`: what was captured, rebuilt, and what would help it.
 
 use super::super::output::OutputFile;
-use super::super::run::wrong;
+use super::super::source::wrong;
 use super::super::{EXIT_INTERRUPTED, EXIT_OK, Stop};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::metric::Scope;

@@ -96,7 +96,7 @@ pub(super) fn run(
     command: &[OsString],
     console: &mut Console<'_>,
 ) -> Result<u8, Stop> {
-    if let Some(option) = args.options.capture_place() {
+    if let Some(option) = args.options.record.capture_place() {
         return Err(Stop::Wrong(format!(
             "error: a live capture is of the frames of all hosts of ours, each at its own device, and of no \
              other place: leave --{option} out\n"

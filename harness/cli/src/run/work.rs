@@ -7,7 +7,7 @@ use super::{Options, threads};
 use narrows_experiment::execute::{GoOn, Listener, execute, total_cost};
 use narrows_experiment::plan::{Plan, PlannedRun};
 use narrows_experiment::registry::Registry;
-use narrows_experiment::results::{Folder, FolderError, Record};
+use narrows_experiment::results::{Folder, Record};
 use narrows_experiment::run::RunError;
 use narrows_experiment::scenario::RunContext;
 use std::path::Path;
@@ -20,10 +20,6 @@ pub(super) enum Store {
     Memory(Vec<Record>),
 }
 
-pub(super) fn folder_error(e: FolderError) -> Stop {
-    Stop::Failed(e.to_string())
-}
-
 impl Store {
     /// Where they go: into the folder that is asked for, or one that goes with the command if what
     /// is told is made of tables.
@@ -34,7 +30,7 @@ impl Store {
         registry: &Registry,
     ) -> Result<Self, Stop> {
         let folder = |path: &Path, scratch| {
-            let folder = Folder::open(path, plan, registry).map_err(folder_error)?;
+            let folder = Folder::open(path, plan, registry)?;
             Ok(Self::Folder(Box::new(folder), scratch))
         };
         match &args.out {
@@ -57,7 +53,7 @@ impl Store {
 
     pub(super) fn finish(&self, registry: &Registry) -> Result<(), Stop> {
         match self {
-            Self::Folder(folder, _) => folder.write_tables(registry).map_err(folder_error),
+            Self::Folder(folder, _) => Ok(folder.write_tables(registry)?),
             Self::Memory(_) => Ok(()),
         }
     }
@@ -103,7 +99,7 @@ pub(super) fn work(
                 }
                 Store::Folder(folder, _) => {
                     if let Err(e) = folder.add(plan, run, &outcome, registry) {
-                        *stop = Some(folder_error(e));
+                        *stop = Some(e.into());
                         return GoOn::No;
                     }
                 }

@@ -61,6 +61,9 @@ fn a_figure_that_a_story_does_not_have_is_refused_at_once() {
         .unwrap();
     let err = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(2), "{err}");
-    assert!(err.contains("no figure 'nope'"), "{err}");
+    assert!(
+        err.contains("'nope' for '--figure': 'incast' has no such figure"),
+        "{err}"
+    );
     assert!(ran.stdout.is_empty() && !path.exists());
 }
