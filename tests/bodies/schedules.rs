@@ -69,6 +69,6 @@ fn choice(input: &mut Input<'_>) -> Choice {
         tick: (bits >> 7 & 3) as u8,
         paced: bit(9),
         ranges: 1 + usize::from(input.below(40)),
-        old_prr: false,
+        old_prr: bit(10),
     }
 }
