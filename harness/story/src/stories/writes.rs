@@ -47,7 +47,7 @@ pub const STORY: Story = Story {
                 ("writes", "1+1+1+1+n"),
                 ("delayed-ack", "2/40ms"),
                 ("window", "packets"),
-                ("sweep.idle-restart", "rfc5681,rfc2861,rfc7661,keep"),
+                ("sweep.idle-restart", "rfc5681,rfc2861,rfc7661"),
                 ("pause", "210ms"),
             ])
             .keeping_outcomes(),

@@ -5,16 +5,19 @@ use crate::judge::{Finding, Judged};
 use crate::played::{Answer, NoAnswer, Played};
 use narrows_report::points::number;
 
-/// Two set-ups beside the chosen one, one on either side.
+/// The chosen set-up, with a load of 400 Mb/s, and with others.
+const CHOSEN: &str = "going-back";
+const BESIDE: &str = "going-back-beside";
+/// Two set-ups beside it, one on either side.
 const NEIGHBOURS: [(&str, &str); 2] = [
     ("going-back-less", "10 kB through 64 KiB"),
     ("going-back-more", "16 kB through 104 KiB"),
 ];
 
-/// What a sender that goes back to the first loss has to show in a scene.
-fn judged(played: &Played, scene: &str) -> Answer<Finding> {
+/// What a sender that goes back to the first loss has to show in scenes with a load of 400 Mb/s and of 500.
+fn judged(played: &Played, scene: &str, collapsed: &str) -> Answer<Finding> {
     let again = |metric| at_hosts(played, scene, &[("load", "400Mb/s")], metric);
-    let median = played.scene(scene)?;
+    let median = played.scene(collapsed)?;
     Ok(Finding::all([
         Finding::between(
             "percent of packets sent again at 400 Mb/s",
@@ -38,9 +41,9 @@ fn judged(played: &Played, scene: &str) -> Answer<Finding> {
 }
 
 pub(super) fn at_half_the_line(played: &Played) -> Answer<Finding> {
-    let chosen = judged(played, "going-back")?;
+    let chosen = judged(played, CHOSEN, BESIDE)?;
     let neighbours = NEIGHBOURS.map(|(scene, what)| {
-        let found = match judged(played, scene) {
+        let found = match judged(played, scene, scene) {
             Err(NoAnswer::NeedsFull) => return Ok(format!("with --full {what} is judged, too")),
             found => found?,
         };
@@ -52,11 +55,12 @@ pub(super) fn at_half_the_line(played: &Played) -> Answer<Finding> {
     });
     let [less, more] = neighbours;
     let point = [("load", "400Mb/s")];
-    let scene = played.scene("going-back")?;
+    let scene = played.scene(CHOSEN)?;
     let a_drop = scene.value(&point, "retransmits")? / scene.value(&point, "drops")?;
-    let dropped = |load: &str| Ok::<_, NoAnswer>(number(drops(played, "going-back", load)?, ""));
-    let wire =
-        |scene: &str, load: &str| Ok::<_, NoAnswer>(number(sent_again(played, scene, load)?, ""));
+    let dropped = |load: &str| Ok::<_, NoAnswer>(number(drops(played, BESIDE, load)?, ""));
+    let wire = |scene: &str, load: &str| {
+        Ok::<_, NoAnswer>(number(sent_again(played, scene, &[("load", load)])?, ""))
+    };
     Ok(Finding {
         measured: format!(
             "calibrated, a fit and no prediction: replies of 11 kB and ports of 80 KiB are chosen so that all three \
@@ -70,7 +74,7 @@ pub(super) fn at_half_the_line(played: &Played) -> Answer<Finding> {
             chosen.measured,
             less?,
             more?,
-            wire("going-back", "400Mb/s")?,
+            wire(CHOSEN, "400Mb/s")?,
             number(a_drop, ""),
             dropped("250Mb/s")?,
             dropped("350Mb/s")?,

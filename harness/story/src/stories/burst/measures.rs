@@ -48,11 +48,8 @@ pub(super) fn at_hosts(
 }
 
 /// Percent of the segments that are sent again.
-pub(super) fn sent_again(played: &Played, scene: &str, load: &str) -> Answer<f64> {
-    Ok(played
-        .scene(scene)?
-        .value(&[("load", load)], "retransmit_share")?
-        * 100.0)
+pub(super) fn sent_again(played: &Played, scene: &str, point: &[(&str, &str)]) -> Answer<f64> {
+    Ok(played.scene(scene)?.value(point, "retransmit_share")? * 100.0)
 }
 
 pub(super) fn drop_shares(played: &Played, scene: &str, loads: &[&str]) -> Answer<Vec<f64>> {
