@@ -319,7 +319,8 @@ fn memory_rises_and_drains(played: &Played) -> Answer<Finding> {
     let most = rises.iter().fold(0.0_f64, |a, b| a.max(*b));
     Ok(Finding::all([
         Finding::between(
-            "of 16 MB, percent more at the most",
+            "of the file's 16 MB at rest (`traffic.mesh.memory`, chosen: the text has a share alone), percent more at \
+             the most",
             most * 100.0,
             (15.0, 40.0),
             "",

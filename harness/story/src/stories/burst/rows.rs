@@ -37,7 +37,9 @@ pub(super) const ROWS: &[Row] = &[
         let fan_out = drops(played, "load", "250Mb/s")?;
         let smooth = played.scene("smooth")?.value(&[], "drops_per_s")? / HOSTS;
         let measured = format!(
-            "at 250 Mb/s a port drops {} packets a second of queries, and {} of an even stream",
+            "at 250 Mb/s a port drops {} packets a second of queries, and {} of an even stream: each host's \
+             applications write 13.2 Mb/s to each other one, so that TCP has room and nothing to adapt to. \
+             What takes all that it gets fills the port, whatever its mean is to be (M1, M8)",
             number(fan_out, ""),
             number(smooth, "")
         );
@@ -213,7 +215,7 @@ pub(super) const ROWS: &[Row] = &[
             "bit/s",
         ))
     }),
-    Row::new("M12", see_saw::two_modes),
+    Row::new("M12", see_saw::two_modes).in_full(see_saw::TAKES),
     Row::new("M13", see_saw::one_second_is_lost),
     Row::new("M14", |played| {
         let flows = HOSTS * (HOSTS - 1.0);
@@ -434,6 +436,13 @@ pub(super) const ROWS: &[Row] = &[
         let queue = drops("tx-queue", "host.nic.tx_queue", "1000p", "100p")?;
         let ring = drops("ring", "host.nic.rx_ring", "1024", "64")?;
         let interrupts = drops("interrupts", "host.nic.rx_usecs", "20us", "125us")?;
+        // Whether the smaller of two is ever full.
+        let refused = played
+            .scene("tx-queue")?
+            .value(&[("host.nic.tx_queue", "100p")], "refused")?;
+        let overrun = played
+            .scene("ring")?
+            .value(&[("host.nic.rx_ring", "64")], "drops.ring")?;
         let mtu = |metric: &str| change("mtu", metric, "network.mtu", "1500", "9000");
         let share = |mtu: &str| -> Answer<f64> {
             let value = |metric| played.scene("mtu")?.value(&[("network.mtu", mtu)], metric);
@@ -457,9 +466,12 @@ pub(super) const ROWS: &[Row] = &[
         ]);
         Ok(Finding {
             measured: format!(
-                "{}; the slowest of a hundred takes {} with 1500 bytes and {} with 9000; the share of the \
-                 packets sent that is dropped, percent more {}",
+                "{}; the queue of 100 refuses {} packets and the ring of 64 loses {}, since neither is what fills; \
+                 the slowest of a hundred takes {} with 1500 bytes and {} with 9000; the share of the packets \
+                 sent that is dropped, percent more {}",
                 finding.measured,
+                number(refused, ""),
+                number(overrun, ""),
                 number(p99("1500")?, "ns"),
                 number(p99("9000")?, "ns"),
                 number(of_sent, "")
@@ -494,7 +506,7 @@ pub(super) const ROWS: &[Row] = &[
                 (80.0, 100.0),
                 "",
             ),
-            Finding::at_least("with a tick of 10 ms and its burst of 1 MB", jiffy, exact, ""),
+            Finding::at_least("with a tick of 10 ms and its burst of 1 MB, more than a host has to send at once, so that it is no limit", jiffy, exact, ""),
             Finding::at_most(
                 "percent of the goodput with that tick and a small burst",
                 small,

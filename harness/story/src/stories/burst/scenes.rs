@@ -374,7 +374,7 @@ pub(super) const SCENES: &[Scene] = &[
             ("load", "200Mb/s"),
             ("size", "10kB"),
             ("traffic.copy.kind", "fan-out"),
-            ("traffic.copy.load", "320Mb/s"),
+            ("traffic.copy.load", "350Mb/s"),
             ("traffic.copy.k", "1"),
             ("traffic.copy.size", "600MB"),
             ("probe.out.kind", "rate"),
@@ -382,10 +382,10 @@ pub(super) const SCENES: &[Scene] = &[
             ("probe.out.every", "100ms"),
             ("run.warm_up", "6s"),
             ("run.duration", "30s"),
-            ("run.repetitions", "3"),
+            ("run.repetitions", "4"),
         ])
-        .usually(&[("run.repetitions", "1")])
-        .keeping_outcomes(),
+        .keeping_outcomes()
+        .in_full(),
     Scene::new("all-to-all", "shuffle")
         .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])
         .usually(&[("run.repetitions", "2")]),
