@@ -276,7 +276,7 @@ pub(super) const ROWS: &[Row] = &[
             ..finding
         })
     }),
-    Row::new("M16", collapse::at_half_the_line),
+    Row::new("M16", collapse::at_half_the_line).in_full(collapse::TAKES),
     Row::new("M17", |played| {
         let wanted = TEXT.iter().filter(|(period, _)| *period != "1ms");
         let findings = wanted.map(|(period, text)| {

@@ -211,25 +211,20 @@ pub(super) const SCENES: &[Scene] = &[
         ])
         // Nothing is shorter: copies take long to fill 10 MiB.
         .usually(&[]),
-    // Calibrated: replies and ports that have all of M16. Of single runs at 400 Mb/s some have not.
-    GOING_BACK.named("going-back").with(&[
-        ("size", "11kB"),
-        ("buffer", "80KiB"),
-        ("sweep.load", "400Mb/s"),
-    ]),
+    // Calibrated: replies and ports that have all of M16. Single runs and shorter ones have not always.
     GOING_BACK
-        .named("going-back-beside")
+        .named("going-back")
         .with(&[
-            ("size", "11kB"),
-            ("buffer", "80KiB"),
-            ("sweep.load", "250Mb/s,350Mb/s,500Mb/s"),
+            ("size", "14kB"),
+            ("buffer", "96KiB"),
+            ("sweep.load", "250Mb/s,350Mb/s,400Mb/s,500Mb/s"),
         ])
         .usually(&[("run.duration", "3500ms"), ("run.repetitions", "1")]),
     GOING_BACK
         .named("going-back-less")
         .with(&[
-            ("size", "10kB"),
-            ("buffer", "64KiB"),
+            ("size", "11kB"),
+            ("buffer", "80KiB"),
             ("sweep.load", "400Mb/s,500Mb/s"),
         ])
         .in_full(),
