@@ -88,7 +88,7 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The middle one, the lower of two; zero if there are none.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
+pub(in super::super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len().saturating_sub(1) / 2;
     values.get(middle).copied().unwrap_or(0.0)

@@ -2,7 +2,7 @@
 //! rules, and the set-ups of ns-3's own validation.
 
 mod incast;
-mod measure;
+pub(super) mod measure;
 mod model;
 mod ns3;
 mod rules;
