@@ -8,6 +8,7 @@ use narrows_experiment::model::nic::Cpu;
 use narrows_lab::LiveError;
 use narrows_lab::calibrate::{Calibration, Costs, run as measure};
 use narrows_lab::lab;
+use narrows_lab::segmenting::{self, Sizes, Tso};
 use narrows_lab::shaping::{self, Conformance, ShapingSpec};
 use narrows_report::points::number;
 use narrows_report::table::Colour;
@@ -50,6 +51,11 @@ pub(super) fn run(_: &App, console: &mut Console<'_>) -> Result<u8, Stop> {
         shapers => beside(shapers, colour).map_err(failed)?,
     };
     print(console.stdout, &shapers)?;
+    let sizes = match sizes(console.cancel) {
+        Err(_) if cancelled() => return Ok(EXIT_INTERRUPTED),
+        sizes => beside(sizes, colour).map_err(failed)?,
+    };
+    print(console.stdout, &sizes)?;
     Ok(EXIT_OK)
 }
 
@@ -88,6 +94,22 @@ fn shapers(cancel: &AtomicBool) -> Result<Grid, LiveError> {
         ],
         ..Grid::new(head, 1)
     })
+}
+
+/// What a sender hands to its interface and what is on the wire, of the kernel and simulated.
+fn sizes(cancel: &AtomicBool) -> Result<Grid, LiveError> {
+    let head = ["payload of a packet", "at the host", "on the wire"];
+    let mut grid = Grid::new(head, 1);
+    for (name, tso) in [("with", Tso::On), ("without", Tso::Off)] {
+        let mut row = |whose: &str, sizes: Sizes| {
+            let sizes = [sizes.host, sizes.wire].map(|size| number(size, "bytes"));
+            let named = format!("{whose}, {name} segmentation offload");
+            grid.rows.push([named].into_iter().chain(sizes).collect());
+        };
+        row("this kernel", segmenting::kernel(tso, cancel)?);
+        row("simulated", segmenting::simulated(tso)?);
+    }
+    Ok(grid)
 }
 
 /// The costs by their knobs.

@@ -29,6 +29,7 @@ mod pair;
 mod rack;
 pub mod refusing;
 mod round;
+pub mod segmenting;
 pub mod serve;
 mod shaper;
 pub mod shaping;

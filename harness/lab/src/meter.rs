@@ -47,6 +47,8 @@ pub struct Counts {
     pub rx_bytes: u64,
     /// Bytes that left.
     pub tx_bytes: u64,
+    /// Packets that left: one for a super-frame.
+    pub tx_packets: u64,
 }
 
 /// An interface whose counters can be read.
@@ -152,6 +154,7 @@ fn read(stats: &[u8]) -> Option<Counts> {
     Some(Counts {
         rx_bytes: at(2)?,
         tx_bytes: at(3)?,
+        tx_packets: at(1)?,
     })
 }
 
@@ -351,6 +354,7 @@ mod tests {
             counts: vec![Counts {
                 rx_bytes,
                 tx_bytes: 0,
+                ..Counts::default()
             }],
         };
         let track = Track {

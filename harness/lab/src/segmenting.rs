@@ -1,0 +1,168 @@
+//! What a host of the kernel's hands down, and what of it is on the wire: super-frames (TSO), which a
+//! port of the switch cuts, since its tbf lets fewer bytes go at once. And the same simulated.
+//!
+//! Counted are the frames of both interfaces as the kernel counts them, one for a super-frame.
+
+use crate::LiveError;
+use crate::lab::{self, FRAME, Owned, Port};
+use crate::meter::Interface;
+use crate::netlink::{Netlink, offload};
+use crate::shaper::{RouteRules, Shape};
+use crate::sockets;
+use narrows::{ByteCount, Rate};
+use narrows_experiment::file::Loaded;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::RunContext;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+const PORT: u16 = 5_007;
+const FROM: u8 = 1;
+const TO: u8 = 2;
+/// What is sent.
+const SIZE: usize = 4 << 20;
+const CHUNK: usize = 64 << 10;
+const RATE: Rate = Rate::from_gbps(1);
+
+/// Whether the sender hands down super-frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tso {
+    /// Of up to 64 KiB.
+    On,
+    /// A packet for each segment.
+    Off,
+}
+
+/// Payload of a packet in bytes, on the mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes {
+    /// Of those that the host hands to its interface.
+    pub host: f64,
+    /// Of those on the wire.
+    pub wire: f64,
+}
+
+/// Of a host of the kernel's.
+///
+/// # Errors
+/// See [`LiveError`].
+pub fn kernel(tso: Tso, cancel: &AtomicBool) -> Result<Sizes, LiveError> {
+    let failed = |e| LiveError::io("count what a host of the kernel's hands down", e);
+    let lab = Owned::for_run()?;
+    // Which lets a super-frame go whole.
+    let link = Shape {
+        burst: ByteCount::new(128 << 10),
+        ..Shape::port(RATE, ByteCount::new(4 << 20))
+    };
+    let from = lab.add_kernel_host(FROM, &link, RouteRules::default())?;
+    let to = lab.add_kernel_host(TO, &link, RouteRules::default())?;
+    let _watch = lab.shape(Port::Further(TO), &Shape::port(RATE, FRAME * 4_000))?;
+    if tso == Tso::Off {
+        let off = from.namespace.run(|| {
+            let own = Netlink::open()?.link(lab::KERNEL_INTERFACE)?.index;
+            let mut names = offload::TSO.iter();
+            names.try_for_each(|name| offload::switch(own, name, false))
+        });
+        off.and_then(|off| off).map_err(failed)?;
+    }
+    let counted = || {
+        let listener = sockets::listen(&to.namespace, PORT, 1, sockets::cubic)?;
+        let at = SocketAddr::new(lab::addresses(TO)[0], PORT);
+        let sender = sockets::connect(&from.namespace, at, sockets::cubic)?;
+        let receiver = sockets::accept(&listener)?;
+        let mut own = Interface::within(&from.namespace, lab::KERNEL_INTERFACE)?;
+        let mut port = lab.interface(Port::Further(TO))?;
+        let before = [own.read()?, port.read()?];
+        carry(&sender, &receiver, cancel)?;
+        let after = [own.read()?, port.read()?];
+        let [host, wire] = [0, 1].map(|at| {
+            let packets = after[at].tx_packets - before[at].tx_packets;
+            SIZE as f64 / packets.max(1) as f64
+        });
+        Ok(Sizes { host, wire })
+    };
+    counted().map_err(failed)
+}
+
+fn carry(from: &TcpStream, mut to: &TcpStream, cancel: &AtomicBool) -> io::Result<()> {
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let (chunk, mut from) = (vec![0; CHUNK], from);
+            (0..SIZE / CHUNK).try_for_each(|_| from.write_all(&chunk))
+        });
+        let (mut left, mut data) = (SIZE, vec![0; CHUNK]);
+        let read = loop {
+            if left == 0 {
+                break Ok(());
+            }
+            match to.read(&mut data) {
+                _ if cancel.load(Ordering::Relaxed) => {
+                    break Err(io::ErrorKind::Interrupted.into());
+                }
+                Ok(0) => break Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => left = left.saturating_sub(n),
+                Err(e) => break Err(e),
+            }
+        };
+        if read.is_err() {
+            // Who waits for room is woken.
+            let _ = from.shutdown(std::net::Shutdown::Both);
+        }
+        let wrote = crate::joined(writing.join());
+        read.and(wrote)
+    })
+}
+
+/// Of a simulated host: what its TCP hands down as the probe `counters` has it, and what leaves.
+///
+/// # Errors
+/// If there is no such host.
+pub fn simulated(tso: Tso) -> Result<Sizes, LiveError> {
+    let failed = |why: String| LiveError::Invalid(format!("no such host: {why}"));
+    let tso = match tso {
+        Tso::On => "64KiB",
+        Tso::Off => "off",
+    };
+    let text = format!(
+        "title = \"What a host hands down\"\n\
+         [network]\ntopology = \"star\"\nhosts = 2\n\
+         link = {{ rate = \"1Gb/s\", delay = \"5us\", framing = \"ethernet\" }}\n\
+         queue = {{ limit = \"6MB\" }}\n\
+         [host.tcp]\ncongestion = \"cubic\"\n[group.h1.nic]\ntso = \"{tso}\"\n\
+         [[traffic]]\nname = \"all\"\nkind = \"bulk\"\nfrom = \"h1\"\nto = \"h0\"\nsize = \"{SIZE}B\"\n\
+         [[probe]]\nname = \"host\"\nkind = \"counters\"\non = \"h1\"\n\
+         [run]\nduration = \"200ms\"\n"
+    );
+    let registry = Registry::default();
+    let loaded = Loaded::parse("segments", &text, &registry).map_err(|e| failed(e.to_string()))?;
+    let ran = loaded.experiment.run(&registry, RunContext::default());
+    let ran = ran.map_err(|e| failed(e.to_string()))?;
+    let value = |name: &str| {
+        let all = ran.readings.iter().flat_map(|(_, reading)| &reading.values);
+        let mut found = all.filter(|(named, ..)| named == name);
+        found.next().map(|(.., value)| value.value())
+    };
+    let (bytes, host) = value("data_bytes")
+        .zip(value("data"))
+        .ok_or_else(|| failed("it counts nothing".to_owned()))?;
+    let wire: u64 = ran.flows.iter().map(|flow| flow.sender.segments).sum();
+    Ok(Sizes {
+        host: bytes / host.max(1.0),
+        wire: bytes / wire.max(1) as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_simulated_host_hands_down_more_than_a_segment_only_with_offload() {
+        let (on, off) = (simulated(Tso::On).unwrap(), simulated(Tso::Off).unwrap());
+        assert!(on.host > 4.0 * on.wire, "{on:?}");
+        assert!((off.host - off.wire).abs() < 1.0, "{off:?}");
+        assert!(on.wire > 1_300.0 && on.wire <= 1_460.0, "{on:?}");
+    }
+}
