@@ -8,7 +8,7 @@ use narrows_experiment::model::nic::Cpu;
 use narrows_lab::LiveError;
 use narrows_lab::calibrate::{Calibration, Costs, run as measure};
 use narrows_lab::lab;
-use narrows_lab::segmenting::{self, Sizes, Tso};
+use narrows_lab::segmenting::{self, Load, Sizes, Tso};
 use narrows_lab::shaping::{self, Conformance, ShapingSpec};
 use narrows_report::points::number;
 use narrows_report::table::Colour;
@@ -100,14 +100,22 @@ fn shapers(cancel: &AtomicBool) -> Result<Grid, LiveError> {
 fn sizes(cancel: &AtomicBool) -> Result<Grid, LiveError> {
     let head = ["payload of a packet", "at the host", "on the wire"];
     let mut grid = Grid::new(head, 1);
-    for (name, tso) in [("with", Tso::On), ("without", Tso::Off)] {
-        let mut row = |whose: &str, sizes: Sizes| {
-            let sizes = [sizes.host, sizes.wire].map(|size| number(size, "bytes"));
-            let named = format!("{whose}, {name} segmentation offload");
-            grid.rows.push([named].into_iter().chain(sizes).collect());
-        };
-        row("this kernel", segmenting::kernel(tso, cancel)?);
-        row("simulated", segmenting::simulated(tso)?);
+    let loads = [
+        ("replies of 10 kB", Load::Replies(10_000)),
+        ("replies of 30 kB", Load::Replies(30_000)),
+        // Where the kernel waits for more to send, and the simulated sender does not.
+        ("bulk (the kernel defers)", Load::Bulk),
+    ];
+    for (what, load) in loads {
+        for (name, tso) in [("TSO", Tso::On), ("no TSO", Tso::Off)] {
+            let mut row = |whose: &str, sizes: Sizes| {
+                let sizes = [sizes.host, sizes.wire].map(|size| number(size, "bytes"));
+                let named = format!("{what}, {name}, {whose}");
+                grid.rows.push([named].into_iter().chain(sizes).collect());
+            };
+            row("this kernel", segmenting::kernel(load, tso, cancel)?);
+            row("simulated", segmenting::simulated(load, tso)?);
+        }
     }
     Ok(grid)
 }

@@ -13,7 +13,7 @@ use narrows_experiment::registry::Registry;
 use narrows_lab::LiveError;
 use narrows_lab::bulk::{HoldSpec, LocalDropSpec, hold, hold_ours, local_drop};
 use narrows_lab::burst::BurstSpec;
-use narrows_lab::segmenting::{self, Tso};
+use narrows_lab::segmenting::{self, Load, Tso};
 use narrows_lab::shaping::{self, ShapingSpec};
 use narrows_lab::stall::{StallSpec, Writers};
 use narrows_lab::writes::WritesSpec;
@@ -263,12 +263,21 @@ fn packets_have_their_price() {
 
 #[test]
 fn a_super_frame_is_one_packet_at_the_host_and_many_on_the_wire() {
-    let Some(on) = done(segmenting::kernel(Tso::On, &GO_ON)) else {
-        return;
-    };
-    let off = segmenting::kernel(Tso::Off, &GO_ON).unwrap();
-    assert!(on.host > 4_000.0, "{on:?}");
-    for wire in [on.wire, off.wire, off.host] {
-        assert!((1_000.0..=1_460.0).contains(&wire), "{on:?} {off:?}");
+    for load in [Load::Replies(10_000), Load::Replies(30_000), Load::Bulk] {
+        let Some(on) = done(segmenting::kernel(load, Tso::On, &GO_ON)) else {
+            return;
+        };
+        let off = segmenting::kernel(load, Tso::Off, &GO_ON).unwrap();
+        println!(
+            "{load:?} {on:?} {off:?} {:?}",
+            segmenting::simulated(load, Tso::On)
+        );
+        assert!(on.host > 4_000.0, "{load:?} {on:?}");
+        for wire in [on.wire, off.wire, off.host] {
+            assert!(
+                (1_000.0..=1_460.0).contains(&wire),
+                "{load:?} {on:?} {off:?}"
+            );
+        }
     }
 }
