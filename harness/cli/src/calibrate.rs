@@ -103,8 +103,8 @@ fn sizes(cancel: &AtomicBool) -> Result<Grid, LiveError> {
     let loads = [
         ("replies of 10 kB", Load::Replies(10_000)),
         ("replies of 30 kB", Load::Replies(30_000)),
-        // Where the kernel waits for more to send, and the simulated sender does not.
-        ("bulk (the kernel defers)", Load::Bulk),
+        // Of which more leaves at once of the kernel: it waits for more to send (`tcp_tso_should_defer`).
+        ("bulk", Load::Bulk),
     ];
     for (what, load) in loads {
         for (name, tso) in [("TSO", Tso::On), ("no TSO", Tso::Off)] {
