@@ -101,18 +101,23 @@ fn small_writes_of_ours_wait_for_a_delayed_ack_of_the_kernels() {
 }
 
 /// What tbf lets go at once is what its bucket holds, and so it is of the simulated one; then both carry
-/// their rate. A machine that is late makes tbf carry less, never more.
+/// their rate. A machine that is late makes tbf carry less, never more, so that one try of a few tells of
+/// that.
 #[test]
 fn a_shaper_of_the_kernels_and_a_simulated_one_let_go_the_same() {
     let spec = ShapingSpec::default();
-    let Some(kernels) = done(shaping::kernel(&spec, &GO_ON)) else {
-        return;
-    };
     let simulated = shaping::simulated(&spec, narrows::Duration::ZERO).unwrap();
-    let burst = kernels.burst / simulated.burst;
-    let rate = kernels.rate / simulated.rate;
-    assert!((0.9..1.1).contains(&burst), "{kernels:?} {simulated:?}");
-    assert!((0.7..1.05).contains(&rate), "{kernels:?} {simulated:?}");
+    let mut rates = Vec::new();
+    while rates.len() < 5 && rates.iter().all(|rate| *rate < 0.7) {
+        let Some(kernels) = done(shaping::kernel(&spec, &GO_ON)) else {
+            return;
+        };
+        let burst = kernels.burst / simulated.burst;
+        assert!((0.9..1.1).contains(&burst), "{kernels:?} {simulated:?}");
+        rates.push(kernels.rate / simulated.rate);
+    }
+    assert!(rates.iter().all(|rate| *rate < 1.05), "{rates:?}");
+    assert!(rates.iter().any(|rate| *rate >= 0.7), "{rates:?}");
 }
 
 /// Segments that a sender of ours writes together are merged unless marks alternate.
