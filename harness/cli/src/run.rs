@@ -254,7 +254,12 @@ pub(super) fn perform(
     ledger::watch(&mut prepared.experiment, args)?;
     // Who checks wants to know that there is nothing to check.
     if !args.expected.check() {
-        let left_out = given::leave_out(&prepared.applied, &mut prepared.experiment);
+        let Prepared {
+            applied,
+            experiment,
+            ..
+        } = &mut prepared;
+        let left_out = experiment.leave_lost_points_out(&applied.before);
         if left_out > 0 && !args.quiet {
             let text = format!(
                 "narrows: {left_out} of what the file expects is about points that are not run\n"

@@ -174,6 +174,7 @@ impl<'a> Stage<'a> {
             put(&mut experiment, registry, key, value).map_err(|e| format!("{key}: {e}"))?;
         }
         experiment.leave_idle_out(&shipped, keys().map(|(key, _)| *key));
+        experiment.leave_lost_points_out(&shipped);
         Ok(experiment)
     }
 }

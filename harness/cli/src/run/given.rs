@@ -3,7 +3,7 @@
 use super::{Applied, Options, Prepared, Stop};
 use narrows_experiment::file::underlined;
 use narrows_experiment::knob::KnobError;
-use narrows_experiment::model::{Expect, Experiment, Invalid, Path, SweepAxis, quoted};
+use narrows_experiment::model::{Experiment, Invalid, Path, quoted};
 use narrows_experiment::plan::Plan;
 use narrows_experiment::registry::Registry;
 use std::ops::Range;
@@ -240,21 +240,6 @@ pub(super) fn departures(
         }
     }
     said
-}
-
-/// Takes out what the file expects of points that arguments took out of its sweep; how many.
-pub(super) fn leave_out(applied: &Applied, experiment: &mut Experiment) -> usize {
-    let has = |sweep: &[SweepAxis], expect: &Expect| {
-        let mut place = expect.place.iter();
-        place.all(|(key, value)| {
-            let mut axes = sweep.iter();
-            axes.any(|axis| axis.key == key && axis.values.iter().any(|v| v == value))
-        })
-    };
-    let all = experiment.expect.len();
-    let Experiment { sweep, expect, .. } = experiment;
-    expect.retain(|expect| has(sweep, expect) || !has(&applied.before.sweep, expect));
-    all - experiment.expect.len()
 }
 
 /// The key of all ports or hosts that reads a value as this one of some does, which is kept as it was

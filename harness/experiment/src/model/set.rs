@@ -470,6 +470,22 @@ impl Experiment {
             expect.place.remove(key);
         }
     }
+
+    /// Leaves out what is expected of points that are no more, since another list of values is varied than
+    /// in the experiment that was `before`; how many expectations that are.
+    pub fn leave_lost_points_out(&mut self, before: &Self) -> usize {
+        let has = |sweep: &[SweepAxis], expect: &Expect| {
+            let mut place = expect.place.iter();
+            place.all(|(key, value)| {
+                let mut axes = sweep.iter();
+                axes.any(|axis| axis.key == key && axis.values.iter().any(|v| v == value))
+            })
+        };
+        let all = self.expect.len();
+        let Self { sweep, expect, .. } = self;
+        expect.retain(|expect| has(sweep, expect) || !has(&before.sweep, expect));
+        all - self.expect.len()
+    }
 }
 
 /// What is set of a section and not as it is in `usual`.
