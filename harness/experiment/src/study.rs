@@ -70,7 +70,8 @@ impl Study {
     /// no result.
     ///
     /// # Errors
-    /// Before anything runs, if a point is impossible; and if a run gives no result, the first such.
+    /// Before anything runs, if a point is impossible, or what is shown or expected cannot be measured;
+    /// and if a run gives no result, the first such.
     pub fn run(
         experiment: &Experiment,
         registry: &Registry,
@@ -85,11 +86,11 @@ impl Study {
 
     /// Runs several experiments on the same threads, until `cancel` is set: a run begins when a thread
     /// is free, whichever experiment it is of. `heard` is told of each run that ended, with all that it
-    /// gave and how manieth experiment it is of, never twice at once.
+    /// gave and the index of its experiment, never twice at once.
     ///
     /// # Errors
-    /// As [`Self::run`], and if it was cancelled before all runs had ended; with how manieth experiment
-    /// it is. Of several that fail the first is told.
+    /// As [`Self::run`], and if it was cancelled before all runs had ended; with the index of its
+    /// experiment. Of several that fail the first is told.
     pub fn run_all(
         experiments: &[&Experiment],
         registry: &Registry,
@@ -98,9 +99,13 @@ impl Study {
         heard: &(dyn Fn(usize, PlannedRun, RunOutcome) + Sync),
     ) -> Result<Vec<Self>, (usize, StudyError)> {
         let plans = experiments.iter().enumerate().map(|(nth, experiment)| {
-            let plan = Plan::new(experiment, registry);
-            let plan = plan.and_then(|plan| plan.check(registry).map(|()| plan));
-            plan.map_err(|e| (nth, e.into()))
+            let plan = || {
+                let plan = Plan::new(experiment, registry)?;
+                Summary::check(&plan, registry)?;
+                plan.check(registry)?;
+                Ok::<_, Invalid>(plan)
+            };
+            plan().map_err(|e| (nth, e.into()))
         });
         let plans: Vec<Plan> = plans.collect::<Result<_, (usize, StudyError)>>()?;
         let runs = plans.iter().enumerate();
@@ -409,5 +414,29 @@ mod tests {
             matches!(&error, StudyError::Invalid(e) if e.key == "traffic.copy.from"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_is_shown_or_expected_and_cannot_be_measured_is_told_before_anything_runs() {
+        let registry = Registry::default();
+        let built = Experiment::builder(&registry)
+            .traffic("copy", "bulk", |t| t.set("from", "h1").set("size", "1kB"))
+            .build();
+        let mut shown = built.unwrap();
+        let mut expected = shown.clone();
+        shown.show.y = vec!["godput".to_owned()];
+        for (key, value) in [("expect.0.that", "godput"), ("expect.0.is", ">= 1Mb/s")] {
+            expected.set(&registry, key, value).unwrap();
+        }
+        for (experiment, key) in [(shown, "show.y"), (expected, "expect.0.that")] {
+            let never = AtomicBool::new(false);
+            let heard = |_, _, _| panic!("something ran");
+            let told = Study::run_all(&[&experiment], &registry, 1, &never, &heard);
+            let (nth, error) = told.unwrap_err();
+            assert!(
+                matches!(&error, StudyError::Invalid(e) if e.key == key && nth == 0),
+                "{error}"
+            );
+        }
     }
 }

@@ -269,6 +269,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_scene_expects_is_of_points_that_it_runs_and_can_be_measured() {
+        let registry = Registry::default();
+        let stage = Stage {
+            ended: &|| panic!("something ran"),
+            ..Stage::new(&registry)
+        };
+        let few = Scene::new("few", "incast").with(&[("sweep.servers", "1,2"), ("blocks", "1")]);
+        let expected = stage.experiment(&few).unwrap().expect;
+        // `incast` expects something of 1 server and of 64.
+        let places = expected.iter().flat_map(|e| e.place.iter());
+        let servers: Vec<&str> = places
+            .filter(|(key, _)| *key == "group.servers.size")
+            .map(|(_, value)| value)
+            .collect();
+        assert_eq!(servers, ["1"]);
+        let misspelt = few.with(&[("expect.0.that", "godput")]);
+        let error = stage.play(&[misspelt]).unwrap_err().to_string();
+        assert!(
+            error.contains("expect.0.that") && error.contains("goodput"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn what_is_interrupted_gives_nothing() {
         let registry = Registry::default();
         let stage = Stage {
