@@ -6,13 +6,10 @@ use crate::played::Played;
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
-use narrows::config::{AckPolicy, TcpConfig};
-use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::stats;
 use narrows_lab::tails::{TailsRun, TailsSpec, run};
 use narrows_report::points::number;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The twin.
@@ -29,7 +26,7 @@ pub(super) const TWIN: Twin = Twin {
 /// The same simulated.
 const SIMULATED: Scene = Scene::new("simulated", "rack-tails")
     .with(&[
-        ("sweep.congestion", "dctcp:floor=1"),
+        ("congestion", super::DCTCP),
         ("sweep.receiver", "linux-2015,rfc8257,linux"),
         ("network.link.rate", "200Mb/s"),
         ("traffic.large.connections", "3"),
@@ -52,7 +49,7 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
     let mut runs = Vec::new();
     for receiver in RECEIVERS {
         let spec = TailsSpec {
-            tcp: tcp(stage, receiver)?,
+            tcp: stage.tcp(&SIMULATED, &[("receiver", receiver)])?,
             rate: Rate::from_mbps(200),
             mark_above: 65,
             clients: 3,
@@ -146,28 +143,4 @@ fn quantile(times: &[Duration], permille: usize) -> Option<Duration> {
     let mut times = times.to_vec();
     times.sort_unstable();
     stats::quantile(&times, permille)
-}
-
-/// The TCP of the story.
-fn tcp(stage: &Stage<'_>, receiver: &str) -> Result<TcpConfig, String> {
-    let registry = stage.registry;
-    let congestion = registry.congestion.get("dctcp:floor=1");
-    let detector = registry.detectors.get("rack-notlp");
-    let feedback: Option<Arc<dyn EcnFeedbackFactory>> = match receiver {
-        "linux" => Some(Arc::new(LinuxDctcp::default)),
-        "linux-2015" => Some(Arc::new(LinuxDctcp2015::default)),
-        _ => None,
-    };
-    Ok(TcpConfig {
-        congestion: congestion.map_err(|e| e.to_string())?,
-        rto: registry.rto.get("linux").map_err(|e| e.to_string())?,
-        detector: detector.map_err(|e| e.to_string())?,
-        ecn_feedback: feedback,
-        ack: AckPolicy {
-            delay: narrows::Duration::from_millis(40),
-            every: 2,
-            quick_acks: 0,
-        },
-        ..TcpConfig::default()
-    })
 }
