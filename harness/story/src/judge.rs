@@ -1,6 +1,7 @@
 //! What was found of a claim: a number with its tolerance, or several.
 
 use narrows_report::points::number;
+use std::fmt::Display;
 
 /// Whether what was found is what was to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,24 @@ impl Finding {
         Self::is(format!("{what} {value} (wanted at most {most})"), so)
     }
 
+    /// With words before what was measured.
+    #[must_use]
+    pub fn after_words(self, words: impl Display) -> Self {
+        Self {
+            measured: format!("{words}{}", self.measured),
+            ..self
+        }
+    }
+
+    /// With more words behind what was measured, which change no verdict.
+    #[must_use]
+    pub fn and_words(self, words: impl Display) -> Self {
+        Self {
+            measured: format!("{}{words}", self.measured),
+            ..self
+        }
+    }
+
     /// Several: all of them must be so.
     pub fn all(findings: impl IntoIterator<Item = Self>) -> Self {
         let findings: Vec<Self> = findings.into_iter().collect();
@@ -99,7 +118,10 @@ mod tests {
         assert!(!holds(Finding::at_most("", 3.1, 3.0, "")));
         assert!(!holds(Finding::all([])));
         let two = [Finding::is("a", true), Finding::is("b", false)];
-        assert_eq!(Finding::all(two).measured, "a; b");
+        let all = Finding::all(two);
+        assert_eq!(all.measured, "a; b");
+        let told = all.after_words("1: ").and_words(" (2)");
+        assert_eq!(told, Finding::is("1: a; b (2)", false));
     }
 
     #[test]

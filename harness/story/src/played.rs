@@ -2,10 +2,10 @@
 
 use crate::grid::{Column, Grid};
 use crate::scene::{Extent, Scene};
-use narrows::Duration;
 use narrows_experiment::model::expect::number_in_base_unit;
 use narrows_experiment::model::{Experiment, Invalid};
 use narrows_experiment::plan::PlannedRun;
+use narrows_experiment::probe::Series;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::study::{Point, Study};
 use narrows_explain::LEDGER;
@@ -48,6 +48,21 @@ pub type Answer<T> = Result<T, NoAnswer>;
 /// What is missing, for [`Option::ok_or_else`].
 pub fn missing(what: &str) -> NoAnswer {
     NoAnswer::Missing(format!("there is no {what}"))
+}
+
+/// What a probe saw over time in a run, at each of its places.
+pub fn series_of<'r>(run: &'r RunOutcome, probe: &str) -> impl Iterator<Item = &'r Series> {
+    let readings = run.readings.iter().filter(move |(name, _)| name == probe);
+    readings.filter_map(|(_, reading)| reading.series.as_ref())
+}
+
+/// Where in the rows of a series a column is.
+///
+/// # Errors
+/// If there is no such column.
+pub fn column(series: &Series, name: &str) -> Answer<usize> {
+    let found = series.column(name);
+    found.ok_or_else(|| missing(&format!("column '{name}'")))
 }
 
 /// What the scenes of a story gave.
@@ -134,10 +149,10 @@ impl Scenery {
         self.study.plan().base()
     }
 
-    /// How much of a run is measured, unless it ends before: what is left of it after the warm-up.
-    pub fn measured(&self) -> Duration {
+    /// How much of a run is measured in ns, unless it ends before: what is left of it after the warm-up.
+    pub fn measured(&self) -> f64 {
         let run = &self.experiment().run;
-        run.duration.saturating_sub(run.warm_up)
+        run.duration.saturating_sub(run.warm_up).as_nanos() as f64
     }
 
     /// The points at which keys, or their short names, have these values.
@@ -235,14 +250,31 @@ impl Scenery {
         }
     }
 
+    /// The first run where keys have these values; of a scene that keeps outcomes.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn run(&self, at: &[(&str, &str)]) -> Answer<&RunOutcome> {
+        let outcomes = self.outcomes(at)?;
+        outcomes.into_iter().next().ok_or_else(|| missing("run"))
+    }
+
+    /// What a probe saw over time in that run, at the first of its places.
+    ///
+    /// # Errors
+    /// If there is no such run, or no such probe that has one.
+    pub fn series(&self, at: &[(&str, &str)], probe: &str) -> Answer<&Series> {
+        let found = series_of(self.run(at)?, probe).next();
+        found.ok_or_else(|| missing(&format!("series of the probe '{probe}'")))
+    }
+
     /// What connections waited for in the first run where keys have these values, as a probe of the kind
     /// [`LEDGER`] tells it; of a scene that keeps outcomes.
     ///
     /// # Errors
     /// If there is no such point, or no such probe.
     pub fn ledger(&self, at: &[(&str, &str)]) -> Answer<Vec<Waited>> {
-        let outcomes = self.outcomes(at)?;
-        let run = outcomes.first().ok_or_else(|| missing("run"))?;
+        let run = self.run(at)?;
         let probe = run.readings.iter().find(|(name, _)| name == LEDGER);
         let table = probe.and_then(|(_, reading)| reading.table.as_ref());
         let table = table.ok_or_else(|| missing("ledger"))?;

@@ -10,6 +10,9 @@ pub enum Extent {
     Full,
 }
 
+/// Keys, or an experiment's short names, with a value; or with several, between commas.
+pub type Keys = &'static [(&'static str, &'static str)];
+
 /// An experiment that ships, as a story runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
@@ -17,13 +20,12 @@ pub struct Scene {
     pub name: &'static str,
     /// The experiment that ships.
     pub experiment: &'static str,
-    /// Keys, or the experiment's short names, with a value, which scenes share; `set` comes after.
-    pub common: &'static [(&'static str, &'static str)],
-    /// Keys, or the experiment's short names, with a value; or with several, between commas, over
-    /// which they are varied.
-    pub set: &'static [(&'static str, &'static str)],
+    /// What is set that scenes share, in lists; `set` comes after.
+    pub common: &'static [Keys],
+    /// What is set, or varied.
+    pub set: Keys,
     /// The same unless all rows are asked for.
-    pub usually: &'static [(&'static str, &'static str)],
+    pub usually: Keys,
     /// When it runs.
     pub when: When,
     /// What is kept of its runs.
@@ -69,9 +71,9 @@ impl Scene {
         }
     }
 
-    /// With these keys set, which others share.
+    /// With the keys of these lists set, which others share.
     #[must_use]
-    pub const fn sharing(self, common: &'static [(&'static str, &'static str)]) -> Self {
+    pub const fn sharing(self, common: &'static [Keys]) -> Self {
         Self { common, ..self }
     }
 
@@ -83,13 +85,13 @@ impl Scene {
 
     /// With these keys set, or varied where a value has commas.
     #[must_use]
-    pub const fn with(self, set: &'static [(&'static str, &'static str)]) -> Self {
+    pub const fn with(self, set: Keys) -> Self {
         Self { set, ..self }
     }
 
     /// With these keys set or varied unless all rows are asked for: what makes it short.
     #[must_use]
-    pub const fn usually(self, usually: &'static [(&'static str, &'static str)]) -> Self {
+    pub const fn usually(self, usually: Keys) -> Self {
         Self { usually, ..self }
     }
 

@@ -169,7 +169,8 @@ impl<'a> Stage<'a> {
             Extent::Usual => scene.usually,
             Extent::Full => &[],
         };
-        let keys = || scene.common.iter().chain(scene.set).chain(usual);
+        let common = || scene.common.iter().copied().flatten();
+        let keys = || common().chain(scene.set).chain(usual);
         for (key, value) in keys() {
             put(&mut experiment, registry, key, value).map_err(|e| format!("{key}: {e}"))?;
         }
@@ -199,6 +200,8 @@ fn put(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::played::{column, series_of};
+    use narrows_experiment::probe::Series;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const SHORT: &[(&str, &str)] = &[
@@ -216,11 +219,11 @@ mod tests {
         ("blocks", "200"),
     ]);
     const SWEPT: Scene = Scene::new("swept", "incast")
-        .sharing(SHORT)
+        .sharing(&[SHORT])
         .with(&[("sweep.buffer", "32KiB,64KiB,128KiB")])
         .keeping_outcomes();
     const LAST: Scene = Scene::new("last", "incast")
-        .sharing(SHORT)
+        .sharing(&[SHORT])
         .keeping_outcomes();
 
     #[test]
@@ -253,6 +256,35 @@ mod tests {
     }
 
     #[test]
+    fn what_a_probe_saw_is_found_by_its_name() {
+        let registry = Registry::default();
+        let seen = SWEPT.named("seen").with(&[
+            ("sweep.buffer", "32KiB,64KiB"),
+            ("run.repetitions", "2"),
+            ("probe.port.kind", "queue"),
+            ("probe.port.series", "changes"),
+            ("probe.port.on", "s0->h0"),
+            ("probe.rate.kind", "rate"),
+            ("probe.rate.on", "s0->h0"),
+            ("probe.rate.every", "1ms"),
+        ]);
+        let played = Stage::new(&registry).play(&[seen]).unwrap();
+        let scenery = played.scene("seen").unwrap();
+        let at = [("buffer", "64KiB")];
+        let named = |series: &Series, name: &str| column(series, name).is_ok();
+        let (queue, rate) = ("queue_bytes", "rate.1ms_bit_per_s");
+        let port = scenery.series(&at, "port").unwrap();
+        assert!(named(port, queue) && !named(port, rate));
+        let polled = scenery.series(&at, "rate").unwrap();
+        assert!(named(polled, rate) && !named(polled, queue));
+        let first = scenery.outcomes(&at).unwrap()[0];
+        assert!(std::ptr::eq(scenery.run(&at).unwrap(), first));
+        assert_eq!(series_of(first, "rate").next(), Some(polled));
+        let misspelt = scenery.series(&at, "prot").unwrap_err().to_string();
+        assert!(misspelt.contains("'prot'"), "{misspelt}");
+    }
+
+    #[test]
     fn of_impossible_scenes_the_first_is_told_before_anything_runs() {
         let registry = Registry::default();
         let stage = Stage {
@@ -261,7 +293,7 @@ mod tests {
             ..Stage::new(&registry)
         };
         let nobody = Scene::new("nobody", "incast")
-            .sharing(SHORT)
+            .sharing(&[SHORT])
             .with(&[("traffic.read.from", "h9000")]);
         let nothing = nobody.named("nothing");
         let error = stage.play(&[LONG, nobody, nothing]).unwrap_err();

@@ -5,7 +5,7 @@ mod live;
 
 use crate::grid::Column;
 use crate::judge::{Finding, median};
-use crate::played::{Answer, NoAnswer, Played, missing};
+use crate::played::{Answer, NoAnswer, Played, Scenery, missing};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_experiment::net::packet::HostId;
@@ -94,8 +94,7 @@ const LOST: HostId = HostId(1);
 const LONG: f64 = 30e6;
 
 fn run<'a>(played: &'a Played, writers: &str) -> Answer<&'a RunOutcome> {
-    let runs = played.scene("mesh")?.outcomes(&[("writers", writers)])?;
-    runs.into_iter().next().ok_or_else(|| missing("run"))
+    played.scene("mesh")?.run(&[("writers", writers)])
 }
 
 /// How long something stood still, in ns.
@@ -177,20 +176,16 @@ fn phenomenon(played: &Played) -> Answer<String> {
 }
 
 /// Of the polls of a probe: when in ns, and the reading.
-fn polls(run: &RunOutcome, probe: &str) -> Answer<Vec<(f64, f64)>> {
-    let reading = run.readings.iter().find(|(name, _)| name == probe);
-    let series = reading.and_then(|(_, reading)| reading.series.as_ref());
-    let series = series.ok_or_else(|| missing(&format!("poll of {probe}")))?;
-    let rows = series.rows.iter();
+fn polls(scene: &Scenery, probe: &str) -> Answer<Vec<(f64, f64)>> {
+    let rows = scene.series(&[], probe)?.rows.iter();
     let rows = rows.filter_map(|row| Some((row.first().copied()??, row.get(1).copied()??)));
     Ok(rows.collect())
 }
 
 fn a_refill_takes_a_fraction_of_a_second(played: &Played) -> Answer<Finding> {
-    let runs = played.scene("refill")?.outcomes(&[])?;
-    let run = *runs.first().ok_or_else(|| missing("run"))?;
+    let scene = played.scene("refill")?;
     let (lost, back) = (500e6, 520e6);
-    let rates = polls(run, "rate")?;
+    let rates = polls(scene, "rate")?;
     let after = |from: f64, least: f64| {
         let polls = rates.iter().filter(|(at, _)| *at > from);
         polls.copied().find(|(_, rate)| *rate >= least)
@@ -198,7 +193,7 @@ fn a_refill_takes_a_fraction_of_a_second(played: &Played) -> Answer<Finding> {
     // From the first poll with anything in it to the first one above nine tenths of the line.
     let (begins, _) = after(back, 1e6).ok_or_else(|| missing("packet after the loss"))?;
     let (full, _) = after(back, 0.9e9).ok_or_else(|| missing("full line after the loss"))?;
-    let drops = polls(run, "drops")?;
+    let drops = polls(scene, "drops")?;
     let again = drops.iter().filter(|(at, n)| *at > back && *n > 0.0);
     Ok(Finding::all([
         Finding::between(

@@ -6,10 +6,9 @@ mod sawtooth;
 
 use crate::grid::Column;
 use crate::judge::Finding;
-use crate::played::{Answer, NoAnswer, Played, Scenery, Waited, missing};
-use crate::scene::Scene;
+use crate::played::{Answer, NoAnswer, Played, Scenery, Waited, column, missing};
+use crate::scene::{Keys, Scene};
 use crate::story::{Figure, Live, Next, Row, Story, Table};
-use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Band, Chart, Draw, Role, Series};
 use narrows_report::points::number;
 
@@ -19,10 +18,10 @@ pub const STORY: Story = Story {
     about: "A refused send resets the window of a storage server, to a fifth of its speed.",
     scenes: &[
         Scene::new("answers", "enobufs")
-            .sharing(WINDOW)
+            .sharing(&[WINDOW])
             .usually(&[("run.duration", "1s"), ("run.warm_up", "700ms")]),
         Scene::new("course", "enobufs")
-            .sharing(WINDOW)
+            .sharing(&[WINDOW])
             .with(&[
                 ("probe.ledger.kind", "ledger"),
                 ("sweep.answer", "reset,minus-segment"),
@@ -42,38 +41,26 @@ pub const STORY: Story = Story {
             ("run.warm_up", "700ms"),
         ]),
         Scene::new("mtu", "enobufs")
-            .sharing(WINDOW)
-            .with(&[
-                ("answer", "reset"),
-                ("toggle", "100s"),
-                ("sweep.mtu", "1500,9000"),
-                ("run.duration", "600ms"),
-                ("run.warm_up", "300ms"),
-            ])
+            .sharing(&[WINDOW, UNCURED])
+            .with(&[("answer", "reset"), ("sweep.mtu", "1500,9000")])
             .keeping_outcomes(),
         Scene::new("moments", "enobufs")
-            .sharing(WINDOW)
+            .sharing(&[WINDOW, UNCURED])
             .with(&[
                 ("sweep.answer", "reset,minus-segment"),
-                ("toggle", "100s"),
                 ("buffers", "off"),
                 ("sweep.group.h1.nic.refuse", "0.5%,1%,2%"),
                 ("sweep.group.h1.nic.refuse_for", "10us,32us"),
-                ("run.duration", "600ms"),
-                ("run.warm_up", "300ms"),
             ])
             .keeping_outcomes(),
         Scene::new("every second", "enobufs")
-            .sharing(WINDOW)
+            .sharing(&[WINDOW, UNCURED])
             .with(&[
                 ("answer", "reset"),
-                ("toggle", "100s"),
                 ("buffers", "off"),
                 ("group.h1.nic.refuse", "1%"),
                 ("group.h1.nic.refuse_for", "10us"),
                 ("group.h0.nic.rx_frames", "2"),
-                ("run.duration", "600ms"),
-                ("run.warm_up", "300ms"),
             ]),
         Scene::new("second", "enobufs").with(&[
             ("answer", "reset"),
@@ -168,7 +155,13 @@ pub const STORY: Story = Story {
 };
 
 /// What lowers the sender's window, and how that grows.
-const WINDOW: &[(&str, &str)] = &[("probe.window.kind", "window"), ("probe.window.on", "h1")];
+const WINDOW: Keys = &[("probe.window.kind", "window"), ("probe.window.on", "h1")];
+/// A short run in which nobody toggles.
+const UNCURED: Keys = &[
+    ("toggle", "100s"),
+    ("run.duration", "600ms"),
+    ("run.warm_up", "300ms"),
+];
 
 const SLOW: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "100s")];
 const FAST: [(&str, &str); 2] = [("answer", "reset"), ("toggle", "300ms")];
@@ -202,11 +195,8 @@ fn course(scene: &Scenery, toggle: &str) -> Answer<Vec<(f64, f64, f64)>> {
 
 /// The same where keys have these values.
 fn course_at(scene: &Scenery, at: &[(&str, &str)]) -> Answer<Vec<(f64, f64, f64)>> {
-    let outcomes = scene.outcomes(at)?;
-    let run: &RunOutcome = outcomes.first().ok_or_else(|| missing("run"))?;
-    let series = run.readings.iter().find_map(|(_, r)| r.series.as_ref());
-    let series = series.ok_or_else(|| missing("course"))?;
-    let column = |name: &str| series.column(name).ok_or_else(|| missing(name));
+    let series = scene.series(at, "flow")?;
+    let column = |name: &str| column(series, name);
     let (time, cwnd, ssthresh) = (
         column("time_ns")?,
         column("cwnd_bytes")?,
@@ -316,7 +306,7 @@ fn the_ledger_names_refusals(played: &Played) -> Answer<Finding> {
     let Waited { gaps, ms, .. } = refusals.ok_or_else(|| missing("refusal in the ledger"))?;
     let sum = |all: &[Waited]| all.iter().fold(0.0, |sum, waited| sum + waited.ms);
     let (all, cured) = (sum(&slow), sum(&course.ledger(&MINUS)?));
-    let measured = course.measured().as_nanos() as f64;
+    let measured = course.measured();
     let of_measured = ms * 1e6 / measured * 100.0;
     let measured = number(measured, "ns");
     let scene = played.scene("answers")?;

@@ -6,6 +6,7 @@ use crate::grid::Column;
 use crate::judge::{Finding, slope};
 use crate::played::{Answer, Played, Scenery, missing};
 use crate::scene::Scene;
+use crate::stories::pause;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_report::points::number;
 
@@ -52,9 +53,11 @@ pub const STORY: Story = Story {
                 Column::new("pause frames", "pauses"),
             ],
         ),
-        Table::own(
-            "... and across trunks, where a flow to a host that nobody else sends to is the victim",
-            shown::victim_table,
+        Table::points(
+            "... and across trunks of 40 Gb/s, where a flow to a host that nobody else sends to is the victim of \
+             a crowd in its rack",
+            "across",
+            pause::ACROSS,
         ),
     ],
     phenomenon,
@@ -94,8 +97,7 @@ const LINE: f64 = 1e9;
 /// Payload that it carries, in frames of 1538 bytes with timestamps.
 const PAYLOAD: f64 = LINE * 1_448.0 / 1_538.0;
 /// The buffers of the price, in the order of their size.
-const BUFFERS: [&str; 6] = ["32p", "64p", "128p", "256p", "512p", "1024p"];
-const BUFFER_LIST: &str = "32p,64p,128p,256p,512p,1024p";
+const BUFFERS: &str = "32p,64p,128p,256p,512p,1024p";
 const RTOS: [&str; 3] = ["linux", "1ms", "fine"];
 
 /// Reno at 1 Gb/s through a port of 64 KiB, 16 servers: what most scenes have.
@@ -121,7 +123,7 @@ const SCENES: &[Scene] = &[
     // Segments of 1000 bytes, as the study has them: a packet of buffer is a kilobyte.
     Scene::new("buffers", "fast08")
         .with(&[
-            ("sweep.buffer", BUFFER_LIST),
+            ("sweep.buffer", BUFFERS),
             ("sweep.servers", "2,3,4,6,8,11,16,23,32,45,64,91"),
         ])
         .usually(&[("run.duration", "1s")]),
@@ -314,7 +316,7 @@ const ROWS: &[Row] = &[
     }),
     Row::new("I7", |played| {
         let points = BUFFERS
-            .iter()
+            .split(',')
             .map(|b| Ok((kilobytes(b).ln(), carried(played, b)?.ln())));
         let points: Vec<(f64, f64)> = points.collect::<Answer<_>>()?;
         let slope = slope(&points).ok_or_else(|| missing("slope"))?;
@@ -357,15 +359,11 @@ const ROWS: &[Row] = &[
             0.9,
             "",
         );
-        Ok(Finding {
-            measured: format!(
-                "{}, which is {} of its bits; through 64 KiB, Reno, {}",
-                finding.measured,
-                number(rack / LINE, ""),
-                number(small / PAYLOAD, "")
-            ),
-            ..finding
-        })
+        Ok(finding.and_words(format_args!(
+            ", which is {} of its bits; through 64 KiB, Reno, {}",
+            number(rack / LINE, ""),
+            number(small / PAYLOAD, "")
+        )))
     }),
     Row::new("I13", |played| {
         let scene = played.scene("thousands")?;

@@ -30,12 +30,7 @@ pub const STORY: Story = Story {
         Table::points(
             "Across trunks: the victim of an incast elsewhere",
             "across",
-            &[
-                Column::new("victim", "victim.goodput"),
-                Column::new("crowd", "crowd.goodput"),
-                Column::new("drops", "drops"),
-                Column::new("trunk paused", TRUNK),
-            ],
+            ACROSS,
         ),
     ],
     phenomenon,
@@ -61,6 +56,13 @@ pub const STORY: Story = Story {
 };
 
 const RATE: f64 = 1e9;
+/// What the victim of an incast elsewhere has, and those who share its trunk.
+pub(super) const ACROSS: &[Column] = &[
+    Column::new("victim", "victim.goodput"),
+    Column::new("crowd", "crowd.goodput"),
+    Column::new("drops", "drops"),
+    Column::new("trunk paused", TRUNK),
+];
 /// Share of the time in which the victim's trunk was paused.
 const TRUNK: &str = "trunk.leaf0->spine0.paused";
 

@@ -5,7 +5,7 @@ mod live;
 
 use crate::grid::{Column, Grid};
 use crate::judge::{Finding, median};
-use crate::played::{Answer, Played, Scenery, missing};
+use crate::played::{Answer, Played, Scenery, missing, series_of};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows::{ByteCount, Instant};
@@ -170,10 +170,8 @@ fn one_gets_nearly_all(played: &Played) -> Answer<Finding> {
 fn round_trips(played: &Played, usecs: &str) -> Answer<Vec<f64>> {
     let mut all = Vec::new();
     for outcome in played.scene("timers")?.outcomes(&[("usecs", usecs)])? {
-        for (_, reading) in &outcome.readings {
-            let rows = reading.series.iter().flat_map(|s| &s.rows);
-            all.extend(rows.filter_map(|row| Some(row.get(1).copied()?? / 1e3)));
-        }
+        let rows = series_of(outcome, "rtt").flat_map(|s| &s.rows);
+        all.extend(rows.filter_map(|row| Some(row.get(1).copied()?? / 1e3)));
     }
     all.sort_by(f64::total_cmp);
     match all.is_empty() {
@@ -339,11 +337,8 @@ fn rounds(rows: &Rows) -> Answer<Vec<Round>> {
 
 /// The rounds of each flow that a scene looks at.
 fn rounds_of_each(played: &Played, scene: &str) -> Answer<Vec<Vec<Round>>> {
-    let outcomes = played.scene(scene)?.outcomes(&[])?;
-    let run = outcomes.first().ok_or_else(|| missing("run"))?;
-    let seen = run.readings.iter().filter(|(name, _)| name == "packets");
-    let seen = seen.filter_map(|(_, reading)| reading.series.as_ref());
-    seen.map(rounds).collect()
+    let run = played.scene(scene)?.run(&[])?;
+    series_of(run, "packets").map(rounds).collect()
 }
 
 /// The rounds of each sender.

@@ -5,12 +5,11 @@ mod live;
 
 use crate::grid::{Column, Grid};
 use crate::judge::Finding;
-use crate::played::{Answer, NoAnswer, Played, Scenery, Waited, missing};
-use crate::scene::Scene;
+use crate::played::{Answer, NoAnswer, Played, Scenery, Waited, column, missing};
+use crate::scene::{Keys, Scene};
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_experiment::model::expect::number_in_base_unit;
 use narrows_experiment::probe::Series as Seen;
-use narrows_experiment::run::RunOutcome;
 use narrows_report::chart::{Axis, Chart, Rule, RuleAt, Scale, Series};
 
 /// The story.
@@ -19,43 +18,33 @@ pub const STORY: Story = Story {
     about: "Four one-byte writes wait 40 ms for an ACK, though Nagle's algorithm is off.",
     scenes: &[
         Scene::new("eight", "packet-window"),
-        Scene::new("pauses", "packet-window").with(&[
-            ("writes", "1+1+1+1+n"),
-            ("delayed-ack", "2/40ms"),
-            ("window", "packets"),
-            ("idle-restart", "rfc5681"),
-            (
+        Scene::new("pauses", "packet-window")
+            .sharing(&[STALLS])
+            .with(&[(
                 "sweep.pause",
                 "1ms,20ms,50ms,100ms,150ms,200ms,210ms,250ms,300ms,500ms,1s",
-            ),
-        ]),
-        Scene::new("stacks", "packet-window").with(&[
-            ("writes", "1+1+1+1+n"),
-            ("delayed-ack", "2/40ms"),
-            ("window", "packets"),
-            ("sweep.idle-restart", "rfc5681,rfc2861,rfc7661,keep"),
-            ("sweep.iw", "3,10"),
-        ]),
-        Scene::new("nagle", "small-writes").with(&[
-            ("writes", "1+1+1+1+n"),
-            ("delayed-ack", "2/40ms"),
-            ("sweep.nodelay", "off,on"),
-        ]),
+            )]),
+        Scene::new("stacks", "packet-window")
+            .sharing(&[PROXY, PACKETS])
+            .with(&[
+                ("sweep.idle-restart", "rfc5681,rfc2861,rfc7661,keep"),
+                ("sweep.iw", "3,10"),
+            ]),
+        Scene::new("nagle", "small-writes")
+            .sharing(&[PROXY])
+            .with(&[("sweep.nodelay", "off,on")]),
         // Just longer than an RTO.
         Scene::new("soon", "packet-window")
+            .sharing(&[PROXY, PACKETS])
             .with(&[
-                ("writes", "1+1+1+1+n"),
-                ("delayed-ack", "2/40ms"),
-                ("window", "packets"),
                 ("sweep.idle-restart", "rfc5681,rfc2861,rfc7661"),
                 ("pause", "210ms"),
             ])
             .keeping_outcomes(),
         Scene::new("packets", "packet-window")
+            .sharing(&[PROXY])
             .with(&[
                 ("probe.ledger.kind", "ledger"),
-                ("writes", "1+1+1+1+n"),
-                ("delayed-ack", "2/40ms"),
                 ("sweep.window", "packets,bytes"),
                 ("idle-restart", "rfc5681"),
                 ("calls", "4"),
@@ -119,13 +108,15 @@ pub const STORY: Story = Story {
     live: Live::Cannot("it takes Linux's network namespaces"),
 };
 
-/// The three that stall together.
-const STALLS: &[(&str, &str)] = &[
-    ("writes", "1+1+1+1+n"),
-    ("delayed-ack", "2/40ms"),
-    ("window", "packets"),
-    ("idle-restart", "rfc5681"),
-];
+/// How the proxy writes a result: a byte at a time, then the rest.
+const WRITTEN: &str = "1+1+1+1+n";
+/// When its peer acknowledges.
+const DELAYED: &str = "2/40ms";
+const PROXY: Keys = &[("writes", WRITTEN), ("delayed-ack", DELAYED)];
+/// What the window counts in the text.
+const PACKETS: Keys = &[("window", "packets")];
+/// The three that stall together, with how the proxy writes.
+const STALLS: Keys = &[PROXY[0], PROXY[1], PACKETS[0], ("idle-restart", "rfc5681")];
 
 fn but(key: &'static str, value: &'static str) -> Vec<(&'static str, &'static str)> {
     let with = |&(k, v)| (k, if k == key { value } else { v });
@@ -191,10 +182,15 @@ fn nodelay_does_not_cure(played: &Played) -> Answer<Finding> {
     ]))
 }
 
+/// The probe that sees what h0 sends.
+const ANSWERS: &str = "answers";
+
 /// Payload segments that h0 sent as answer to the last call, with the time since the first, in ms.
-fn answer(run: &RunOutcome) -> Answer<Vec<(f64, f64)>> {
-    let seen = sent(series_of(run)?)?;
-    let call = run.transfers.last().ok_or_else(|| missing("call"))?;
+fn packets_of(played: &Played, window: &str) -> Answer<Vec<(f64, f64)>> {
+    let (scene, at) = (played.scene("packets")?, [("window", window)]);
+    let seen = sent(scene.series(&at, ANSWERS)?)?;
+    let call = scene.run(&at)?.transfers.last();
+    let call = call.ok_or_else(|| missing("call"))?;
     let began = call.began.as_nanos() as f64;
     let sent = seen.into_iter().filter(|(at, _)| *at >= began);
     let sent: Vec<(f64, f64)> = sent.collect();
@@ -205,31 +201,15 @@ fn answer(run: &RunOutcome) -> Answer<Vec<(f64, f64)>> {
         .collect())
 }
 
-/// What the probe saw of the answers.
-fn series_of(run: &RunOutcome) -> Answer<&Seen> {
-    let probe = run.readings.iter().find(|(name, _)| name == "answers");
-    let (_, reading) = probe.ok_or_else(|| missing("probe 'answers'"))?;
-    reading.series.as_ref().ok_or_else(|| missing("series"))
-}
-
 /// Time in ns and payload of each segment that was sent.
 fn sent(series: &Seen) -> Answer<Vec<(f64, f64)>> {
-    let column = |name: &str| {
-        let found = series.column(name);
-        found.ok_or_else(|| missing(&format!("column {name}")))
-    };
-    let (time, end) = (column("time_ns")?, column("sent_bytes")?);
+    let (time, end) = (column(series, "time_ns")?, column(series, "sent_bytes")?);
     let mut before = 0.0;
     let rows = series.rows.iter().filter_map(|row| {
         let (at, end) = (row[time]?, row[end]?);
         Some((at, end - std::mem::replace(&mut before, end)))
     });
     Ok(rows.collect())
-}
-
-fn packets_of(played: &Played, window: &str) -> Answer<Vec<(f64, f64)>> {
-    let runs = played.scene("packets")?.outcomes(&[("window", window)])?;
-    answer(runs.first().ok_or_else(|| missing("run"))?)
 }
 
 /// The writes of a result, in bytes, and the ms from one to the next, as the experiment has them.
@@ -311,14 +291,11 @@ fn three_bytes_then_the_rest(played: &Played) -> Answer<Finding> {
 }
 
 fn the_peers_window_is_no_limit(played: &Played) -> Answer<Finding> {
-    let runs = played
-        .scene("packets")?
-        .outcomes(&[("window", "packets")])?;
-    let run = runs.first().ok_or_else(|| missing("run"))?;
-    let series = series_of(run)?;
-    let (sent, edge) = (series.column("sent_bytes"))
-        .zip(series.column("window_bytes"))
-        .ok_or_else(|| missing("column"))?;
+    let series = played.scene("packets")?.series(PACKETS, ANSWERS)?;
+    let (sent, edge) = (
+        column(series, "sent_bytes")?,
+        column(series, "window_bytes")?,
+    );
     // What the peer admits beyond what has been sent.
     let (mut end, mut least) = (0.0, f64::INFINITY);
     for row in &series.rows {

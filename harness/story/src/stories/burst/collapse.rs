@@ -64,30 +64,29 @@ pub(super) fn at_half_the_line(played: &Played) -> Answer<Finding> {
     let wire = |scene: &str, load: &str| {
         Ok::<_, NoAnswer>(number(sent_again(played, scene, &[("load", load)])?, ""))
     };
-    Ok(Finding {
-        measured: format!(
-            "calibrated, a fit and no prediction: replies of 14 kB and ports of 96 KiB are chosen so that all three \
-             hold. {}. The 500 drops are the most that M4 has at 450; that the median waits for a timeout is our \
-             reading, since the text does not say what collapses. The sender goes back to the first loss, and is \
-             counted at hosts with segmentation offload as in M14 and M15, which have another set-up: SACK, and \
-             other replies and ports. {}; {}. Of segments on the wire {} percent are sent again at 400 Mb/s, {} for \
-             each drop; by load 250, 350 and 500 Mb/s its ports drop {}, {} and {}. One that sends again what was \
-             lost and little else (SACK) sends {} percent of its segments again at 400 Mb/s with replies of 10 kB, \
-             of {} drops, and {} at 500; of replies of 30 kB {} at 400, of {} drops",
-            chosen.measured,
-            less?,
-            more?,
-            wire(CHOSEN, "400Mb/s")?,
-            number(a_drop, ""),
-            dropped("250Mb/s")?,
-            dropped("350Mb/s")?,
-            dropped("500Mb/s")?,
-            wire("load", "400Mb/s")?,
-            number(drops(played, "load", "400Mb/s")?, ""),
-            wire("load", "500Mb/s")?,
-            wire("large-replies", "400Mb/s")?,
-            number(drops(played, "large-replies", "400Mb/s")?, ""),
-        ),
-        ..chosen
-    })
+    let chosen = chosen.after_words(
+        "calibrated, a fit and no prediction: replies of 14 kB and ports of 96 KiB are chosen so that all three \
+         hold. ",
+    );
+    Ok(chosen.and_words(format_args!(
+        ". The 500 drops are the most that M4 has at 450; that the median waits for a timeout is our reading, \
+         since the text does not say what collapses. The sender goes back to the first loss, and is counted at \
+         hosts with segmentation offload as in M14 and M15, which have another set-up: SACK, and other replies \
+         and ports. {}; {}. Of segments on the wire {} percent are sent again at 400 Mb/s, {} for each drop; by \
+         load 250, 350 and 500 Mb/s its ports drop {}, {} and {}. One that sends again what was lost and little \
+         else (SACK) sends {} percent of its segments again at 400 Mb/s with replies of 10 kB, of {} drops, and \
+         {} at 500; of replies of 30 kB {} at 400, of {} drops",
+        less?,
+        more?,
+        wire(CHOSEN, "400Mb/s")?,
+        number(a_drop, ""),
+        dropped("250Mb/s")?,
+        dropped("350Mb/s")?,
+        dropped("500Mb/s")?,
+        wire("load", "400Mb/s")?,
+        number(drops(played, "load", "400Mb/s")?, ""),
+        wire("load", "500Mb/s")?,
+        wire("large-replies", "400Mb/s")?,
+        number(drops(played, "large-replies", "400Mb/s")?, ""),
+    )))
 }

@@ -154,16 +154,12 @@ pub(super) const ROWS: &[Row] = &[
         ]);
         // The queue of queries of 90 kB that arrive by themselves at a load of .45 is longer than B with a
         // probability of about exp(-x B / 90 kB), where .45 (exp(x) - 1) = x.
-        Ok(Finding {
-            measured: format!(
-                "{}. The copies are chosen: what has no end and windows (80 MiB) beyond any buffer overruns them \
-                 all. Of queries alone, of 3 x 30 kB at 450 Mb/s, {}: of them more than 1 MiB waits with a \
-                 probability of about exp(-1.43 x 1 MiB / 90 kB), 6 in 100 million",
-                finding.measured,
-                words(&dropped("buffers")?, "bytes")
-            ),
-            ..finding
-        })
+        Ok(finding.and_words(format_args!(
+            ". The copies are chosen: what has no end and windows (80 MiB) beyond any buffer overruns them all. \
+             Of queries alone, of 3 x 30 kB at 450 Mb/s, {}: of them more than 1 MiB waits with a probability of \
+             about exp(-1.43 x 1 MiB / 90 kB), 6 in 100 million",
+            words(&dropped("buffers")?, "bytes"),
+        )))
     }),
     Row::new("M9", |played| {
         let scene = played.scene("frames")?;
@@ -230,21 +226,17 @@ pub(super) const ROWS: &[Row] = &[
             (text / 2.0, text * 2.0),
             "bytes",
         );
-        Ok(Finding {
-            measured: format!(
-                "{}, and the text's {}. They are {} packets of {} by flow, where the text has {} of 6.7 kB: what \
-                 is sent again leaves here segment by segment, as Linux did before 4.7, and the text's sender \
-                 sends 4.6 again as one. A host sends and gets {} packets, where the text's capture has \
-                 200,000: offload merges only what is sent here",
-                finding.measured,
-                number(text, "bytes"),
-                number(again / flows, ""),
-                number(bytes / again, "bytes"),
-                number(837.0 / 99.0, ""),
-                number(frames, ""),
-            ),
-            ..finding
-        })
+        Ok(finding.and_words(format_args!(
+            ", and the text's {}. They are {} packets of {} by flow, where the text has {} of 6.7 kB: what is \
+             sent again leaves here segment by segment, as Linux did before 4.7, and the text's sender sends 4.6 \
+             again as one. A host sends and gets {} packets, where the text's capture has 200,000: offload \
+             merges only what is sent here",
+            number(text, "bytes"),
+            number(again / flows, ""),
+            number(bytes / again, "bytes"),
+            number(837.0 / 99.0, ""),
+            number(frames, ""),
+        )))
     }),
     Row::new("M15", |played| {
         let at = |metric| Ok::<_, NoAnswer>(at_hosts(played, "counted-at-hosts", &[], metric)? / HOSTS);
@@ -260,21 +252,18 @@ pub(super) const ROWS: &[Row] = &[
             (0.4, 1.7),
             "",
         );
-        Ok(Finding {
-            measured: format!(
-                "{}: {} packets a second, {} of them again, and the text's host 10,604 and 92. Its packets have 2,370 bytes, more than a frame, so they were counted above \
-                 segmentation; of segments on the wire {} percent are sent again here. It does not say how large \
-                 its replies are, and the distribution was chosen because equal ones are outside the range, by \
-                 segments: all of 10 kB, as in M4, {}, of 30 kB {}",
-                finding.measured,
-                number(out.round(), ""),
-                number(again.round(), ""),
-                wire("counted-at-hosts", &[])?,
-                wire("load", &loaded)?,
-                wire("large-replies", &loaded)?,
-            ),
-            ..finding
-        })
+        Ok(finding.and_words(format_args!(
+            ": {} packets a second, {} of them again, and the text's host 10,604 and 92. Its packets have 2,370 \
+             bytes, more than a frame, so they were counted above segmentation; of segments on the wire {} \
+             percent are sent again here. It does not say how large its replies are, and the distribution was \
+             chosen because equal ones are outside the range, by segments: all of 10 kB, as in M4, {}, of 30 kB \
+             {}",
+            number(out.round(), ""),
+            number(again.round(), ""),
+            wire("counted-at-hosts", &[])?,
+            wire("load", &loaded)?,
+            wire("large-replies", &loaded)?,
+        )))
     }),
     Row::new("M16", collapse::at_half_the_line).in_full(collapse::TAKES),
     Row::new("M17", |played| {
@@ -312,15 +301,11 @@ pub(super) const ROWS: &[Row] = &[
                 "bit/s",
             ),
         ]);
-        Ok(Finding {
-            measured: format!(
-                "{}; in all seconds {} and {}",
-                finding.measured,
-                most("1ms")?,
-                most("2ms")?
-            ),
-            ..finding
-        })
+        Ok(finding.and_words(format_args!(
+            "; in all seconds {} and {}",
+            most("1ms")?,
+            most("2ms")?,
+        )))
     }),
     Row::new("M19", |played| {
         let scene = played.scene("units")?;
@@ -342,10 +327,7 @@ pub(super) const ROWS: &[Row] = &[
             .iter()
             .map(|(loss, rate)| format!("{} %: {}", loss * 100.0, number(*rate, "bit/s")))
             .collect();
-        Ok(Finding {
-            measured: format!("{} ({})", finding.measured, all.join(", ")),
-            ..finding
-        })
+        Ok(finding.and_words(format_args!(" ({})", all.join(", "))))
     }),
     Row::new("M21", |played| {
         let outcomes = played.scene("many-losses")?.outcomes(&[])?;
@@ -387,23 +369,18 @@ pub(super) const ROWS: &[Row] = &[
             ),
             Finding::at_most("of 30 kB", marking("5p", "30kB")?, 0.1, ""),
         ]);
-        Ok(Finding {
-            measured: format!(
-                "{}; the 5 are chosen, for with the 20 that DCTCP's authors have at 1 Gb/s it does not hold: \
-                 {} and {}, since the first windows of seven replies of 10 kB that meet, or of three of 30 kB, \
-                 overfill the port before a mark comes back (through 128 KiB, where they fit, {} of 30 kB); with \
-                 10, {} and {} (`narrows run microbursts --set cc=dctcp --set load=250Mb/s --set \
-                 host.tcp.loss_detection=sack --sweep size=10kB,30kB --sweep \
-                 network.queue.threshold=5p,10p,20p`)",
-                finding.measured,
-                number(marking("20p", "10kB")?, ""),
-                number(marking("20p", "30kB")?, ""),
-                number(share("128KiB", "30kB")?, ""),
-                number(marking("10p", "10kB")?, ""),
-                number(marking("10p", "30kB")?, ""),
-            ),
-            ..finding
-        })
+        Ok(finding.and_words(format_args!(
+            "; the 5 are chosen, for with the 20 that DCTCP's authors have at 1 Gb/s it does not hold: {} and \
+             {}, since the first windows of seven replies of 10 kB that meet, or of three of 30 kB, overfill the \
+             port before a mark comes back (through 128 KiB, where they fit, {} of 30 kB); with 10, {} and {} \
+             (`narrows run microbursts --set cc=dctcp --set load=250Mb/s --set host.tcp.loss_detection=sack \
+             --sweep size=10kB,30kB --sweep network.queue.threshold=5p,10p,20p`)",
+            number(marking("20p", "10kB")?, ""),
+            number(marking("20p", "30kB")?, ""),
+            number(share("128KiB", "30kB")?, ""),
+            number(marking("10p", "10kB")?, ""),
+            number(marking("10p", "30kB")?, ""),
+        )))
     }),
     Row::new("M30", |played| {
         let scene = played.scene("rto")?;
@@ -464,20 +441,16 @@ pub(super) const ROWS: &[Row] = &[
                 mtu("latency.p999")?,
             ),
         ]);
-        Ok(Finding {
-            measured: format!(
-                "{}; the queue of 100 refuses {} packets and the ring of 64 loses {}, since neither is what fills; \
-                 the slowest of a hundred takes {} with 1500 bytes and {} with 9000; the share of the packets \
-                 sent that is dropped, percent more {}",
-                finding.measured,
-                number(refused, ""),
-                number(overrun, ""),
-                number(p99("1500")?, "ns"),
-                number(p99("9000")?, "ns"),
-                number(of_sent, "")
-            ),
-            ..finding
-        })
+        Ok(finding.and_words(format_args!(
+            "; the queue of 100 refuses {} packets and the ring of 64 loses {}, since neither is what fills; the \
+             slowest of a hundred takes {} with 1500 bytes and {} with 9000; the share of the packets sent that \
+             is dropped, percent more {}",
+            number(refused, ""),
+            number(overrun, ""),
+            number(p99("1500")?, "ns"),
+            number(p99("9000")?, "ns"),
+            number(of_sent, ""),
+        )))
     })
     .because(
         "drops cannot stay both in packets and in bits: with an MTU of 9000 a reply of 10 kB is two packets \
@@ -506,7 +479,13 @@ pub(super) const ROWS: &[Row] = &[
                 (80.0, 100.0),
                 "",
             ),
-            Finding::at_least("with a tick of 10 ms and its burst of 1 MB, more than a host has to send at once, so that it is no limit", jiffy, exact, ""),
+            Finding::at_least(
+                "with a tick of 10 ms and its burst of 1 MB, more than a host has to send at once, so that it is \
+                 no limit",
+                jiffy,
+                exact,
+                "",
+            ),
             Finding::at_most(
                 "percent of the goodput with that tick and a small burst",
                 small,

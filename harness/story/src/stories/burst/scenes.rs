@@ -22,17 +22,17 @@ const COUNTERS: (&str, &str) = ("probe.at.kind", "counters");
 
 /// A switch with queries at a load, which most scenes vary in one thing.
 const LOADED: Scene = Scene::new("", "microbursts")
-    .sharing(&[
+    .sharing(&[&[
         ("cc", "cubic"),
         ("host.tcp.loss_detection", "sack"),
         ("probe.port.series", "off"),
         ("run.duration", "5500ms"),
-    ])
+    ]])
     .usually(&[("run.duration", "1500ms")]);
 
 /// A sender that goes back to the first loss, which the text does not tell.
 const GOING_BACK: Scene = Scene::new("", "microbursts")
-    .sharing(&[
+    .sharing(&[&[
         ("cc", "cubic"),
         ("host.tcp.loss_detection", "go-back-n"),
         ("probe.port.series", "off"),
@@ -41,13 +41,13 @@ const GOING_BACK: Scene = Scene::new("", "microbursts")
         ("run.warm_up", "500ms"),
         ("run.duration", "5500ms"),
         ("run.repetitions", "3"),
-    ])
+    ]])
     .usually(&[("run.duration", "3500ms")]);
 
 /// As servers of the text's time: neither SACK nor timestamps, a port that is busy from the 8 KiB of a
 /// socket's high watermark on, and a switch that holds two dozen frames.
 const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
-    .sharing(&[
+    .sharing(&[&[
         ("writers", "suspend"),
         ("limit", "8KiB"),
         ("traffic.mesh.request", "100B"),
@@ -63,7 +63,7 @@ const SEE_SAW: Scene = Scene::new("see-saw", "busy-port")
         ("probe.out.every", "100ms"),
         ("run.warm_up", "0s"),
         ("run.duration", "18s"),
-    ])
+    ]])
     .with(&[
         ("rate", "62"),
         ("network.queue.limit", "32KiB"),

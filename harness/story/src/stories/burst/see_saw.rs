@@ -3,7 +3,7 @@
 use super::scenes::LINE;
 use crate::grid::Grid;
 use crate::judge::Finding;
-use crate::played::{Answer, NoAnswer, Played, missing};
+use crate::played::{Answer, NoAnswer, Played, missing, series_of};
 use narrows_experiment::run::RunOutcome;
 use narrows_report::points::number;
 
@@ -36,9 +36,7 @@ fn tenths(played: &Played, scene: &str) -> Answer<Vec<Vec<f64>>> {
 }
 
 fn tenths_of(run: &RunOutcome) -> Answer<Vec<Vec<f64>>> {
-    let polls = run.readings.iter().filter(|(name, _)| name == "out");
-    let series = polls.filter_map(|(_, reading)| reading.series.as_ref());
-    let nodes: Vec<Vec<f64>> = series
+    let nodes: Vec<Vec<f64>> = series_of(run, "out")
         .map(|s| {
             let rates = s.rows.iter();
             let rates = rates.filter_map(|row| row.get(1).copied().flatten());

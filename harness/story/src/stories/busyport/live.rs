@@ -149,10 +149,7 @@ impl Node {
     }
 
     fn found(&self, finding: Finding) -> Finding {
-        Finding {
-            measured: format!("node {}: {}", self.whose, finding.measured),
-            ..finding
-        }
+        finding.after_words(format_args!("node {}: ", self.whose))
     }
 }
 

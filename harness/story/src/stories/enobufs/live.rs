@@ -1,11 +1,11 @@
 //! The twin of `enobufs` on this machine's kernel.
 
 use super::sawtooth::counted;
-use super::{MSS, between, course_at, mean_window};
+use super::{MSS, WINDOW, between, course_at, mean_window};
 use crate::grid::Grid;
 use crate::judge::Finding;
 use crate::played::Played;
-use crate::scene::Scene;
+use crate::scene::{Keys, Scene};
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
@@ -38,22 +38,22 @@ pub(super) const TWIN: Twin = Twin {
 
 /// A sender of ours at a round trip of 25 ms, whose receiver's ring is lost for the time of a few frames: where
 /// all of a round trip is lost only a timeout tells, and the window is as slow to grow as it was.
-const FAR: &[(&str, &str)] = &[
+const FAR: Keys = &[
     ("network.link.rate", "20Mb/s"),
     ("network.link.delay", "6250us"),
     ("change.0.for", "2ms"),
 ];
-const OURS: Scene = Scene::new("ours", "enobufs").sharing(FAR).with(&[
-    ("probe.window.kind", "window"),
-    ("probe.window.on", "h1"),
-    ("sweep.answer", "reset,minus-segment"),
-    ("sweep.toggle", "1s,100s"),
-    ("run.warm_up", "2s"),
-    ("run.duration", "6s"),
-]);
+const OURS: Scene = Scene::new("ours", "enobufs")
+    .sharing(&[FAR, WINDOW])
+    .with(&[
+        ("sweep.answer", "reset,minus-segment"),
+        ("sweep.toggle", "1s,100s"),
+        ("run.warm_up", "2s"),
+        ("run.duration", "6s"),
+    ]);
 /// Around the first loss.
 const COURSE: Scene = Scene::new("course", "enobufs")
-    .sharing(FAR)
+    .sharing(&[FAR])
     .with(&[
         ("answer", "reset"),
         ("toggle", "1s"),
@@ -61,7 +61,7 @@ const COURSE: Scene = Scene::new("course", "enobufs")
         ("run.duration", "2s"),
     ])
     .keeping_outcomes();
-const SECOND: Scene = Scene::new("second", "enobufs").sharing(FAR).with(&[
+const SECOND: Scene = Scene::new("second", "enobufs").sharing(&[FAR]).with(&[
     ("answer", "reset"),
     ("toggle", "500ms"),
     ("change.0.every", "off"),

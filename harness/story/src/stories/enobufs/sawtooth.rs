@@ -2,8 +2,7 @@
 
 use super::{FAST, LENGTHS, MSS, SLOW, moments};
 use crate::judge::{Finding, median};
-use crate::played::{Answer, Played, Scenery, missing};
-use narrows_experiment::probe::Series;
+use crate::played::{Answer, Played, Scenery, column, missing};
 use narrows_report::points::number;
 
 /// Each time that a window came down: in ns, from where and to where, in segments.
@@ -12,8 +11,8 @@ struct Sawtooth(Vec<(f64, f64, f64)>);
 impl Sawtooth {
     /// Of the flow at a point of a scene, whose segments have `mss` bytes.
     fn of(scene: &Scenery, at: &[(&str, &str)], mss: f64) -> Answer<Self> {
-        let series = seen(scene, at)?;
-        let column = |name: &str| series.column(name).ok_or_else(|| missing(name));
+        let series = scene.series(at, "window")?;
+        let column = |name: &str| column(series, name);
         let (time, to, from) = (
             column("time_ns")?,
             column("cwnd_bytes")?,
@@ -51,15 +50,6 @@ impl Sawtooth {
     }
 }
 
-/// What the probe saw of the flow's window.
-fn seen<'s>(scene: &'s Scenery, at: &[(&str, &str)]) -> Answer<&'s Series> {
-    let outcomes = scene.outcomes(at)?;
-    let run = outcomes.first().ok_or_else(|| missing("run"))?;
-    let window = run.readings.iter().find(|(name, _)| name == "window");
-    let series = window.and_then(|(_, reading)| reading.series.as_ref());
-    series.ok_or_else(|| missing("series of the window"))
-}
-
 /// What the probe counts of the one flow.
 pub(super) fn counted(scene: &Scenery, at: &[(&str, &str)], what: &str) -> Answer<f64> {
     let values = scene.matching(at, "window.", &format!(".{what}"))?;
@@ -78,7 +68,7 @@ pub(super) fn large_packets_do_not_help(played: &Played) -> Answer<Finding> {
         findings.push(Finding::is(
             format!(
                 "with {mtu} bytes {resets:.0} resets in {}, each to {} segment, from {} in the median",
-                number(scene.measured().as_nanos() as f64, "ns"),
+                number(scene.measured(), "ns"),
                 number(teeth.foot(), ""),
                 number(teeth.peak(0.5), ""),
             ),
@@ -91,7 +81,7 @@ pub(super) fn large_packets_do_not_help(played: &Played) -> Answer<Finding> {
 pub(super) fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> Answer<Finding> {
     let course = played.scene("course")?;
     let teeth = Sawtooth::of(course, &SLOW, MSS)?;
-    let seconds = course.measured().as_nanos() as f64 / 1e9;
+    let seconds = course.measured() / 1e9;
     Ok(Finding::all([
         Finding::at_most(
             "the window comes down, to segments at the most",
@@ -118,9 +108,8 @@ pub(super) fn the_window_goes_from_one_segment_up_and_back(played: &Played) -> A
 
 pub(super) fn without_a_loss_the_window_doubles(played: &Played) -> Answer<Finding> {
     let scene = played.scene("course")?;
-    let series = seen(scene, &SLOW)?;
-    let ssthresh = series.column("ssthresh_bytes");
-    let ssthresh = ssthresh.ok_or_else(|| missing("ssthresh"))?;
+    let series = scene.series(&SLOW, "window")?;
+    let ssthresh = column(series, "ssthresh_bytes")?;
     let none = series.rows.iter().all(|row| row[ssthresh].is_none());
     let fours = counted(scene, &SLOW, "growth")?;
     let twos = counted(played.scene("every second")?, &[], "growth")?;

@@ -2,9 +2,8 @@
 
 use super::{BUFFERS, DEAREST, LINE, RTOS, carried, goodput, kilobytes};
 use crate::grid::Grid;
-use crate::played::{Answer, Played, missing};
+use crate::played::{Answer, Played, column};
 use narrows_report::chart::{Axis, Band, Chart, Draw, Rule, RuleAt, Scale, Series};
-use narrows_report::points::number;
 
 pub(super) fn goodput_table(played: &Played) -> Answer<Grid> {
     let curves = RTOS.iter().map(|rto| goodput(played, rto));
@@ -27,20 +26,20 @@ pub(super) fn goodput_table(played: &Played) -> Answer<Grid> {
 }
 
 pub(super) fn price_table(played: &Played) -> Answer<Grid> {
-    let row = |buffer: &&str| -> Answer<Vec<String>> {
+    let row = |buffer: &str| -> Answer<Vec<String>> {
         let servers = carried(played, buffer)?;
-        let price = match *buffer {
+        let price = match buffer {
             DEAREST => "up to $500,000",
             _ => "",
         };
         Ok(vec![
-            (*buffer).to_owned(),
+            buffer.to_owned(),
             servers.to_string(),
             price.to_owned(),
         ])
     };
     Ok(Grid {
-        rows: BUFFERS.iter().map(row).collect::<Answer<_>>()?,
+        rows: BUFFERS.split(',').map(row).collect::<Answer<_>>()?,
         ..Grid::new(
             [
                 "buffer of the port",
@@ -49,38 +48,6 @@ pub(super) fn price_table(played: &Played) -> Answer<Grid> {
             ],
             1,
         )
-    })
-}
-
-pub(super) fn victim_table(played: &Played) -> Answer<Grid> {
-    let scene = played.scene("across")?;
-    let row = |pause: &str| -> Answer<Vec<String>> {
-        let value = |metric| scene.value(&[("pause", pause)], metric);
-        let victim = value("victim.goodput")?;
-        Ok(vec![
-            pause.to_owned(),
-            number(victim, "bit/s"),
-            // All links there are of 40 Gb/s.
-            format!("{:.0} %", victim / 40e9 * 100.0),
-            number(value("crowd.goodput")?, "bit/s"),
-            number(value("drops")?, ""),
-            format!("{:.0} %", value("trunk.leaf0->spine0.paused")? * 100.0),
-        ])
-    };
-    let head = [
-        "pause",
-        "victim",
-        "of its trunk",
-        "the four of its rack",
-        "drops",
-        "trunk paused",
-    ];
-    Ok(Grid {
-        rows: ["off", "802.3x"]
-            .into_iter()
-            .map(row)
-            .collect::<Answer<_>>()?,
-        ..Grid::new(head, 1)
     })
 }
 
@@ -123,13 +90,12 @@ const SHOWN: f64 = 1_200.0;
 
 /// What the client's port carries, a millisecond each, and which blocks that was.
 pub(super) fn timeline(played: &Played) -> Answer<Chart> {
-    let outcomes = played.scene("blocks")?.outcomes(&[])?;
-    let run = outcomes.first().ok_or_else(|| missing("run"))?;
-    let link = run.readings.iter().find(|(name, _)| name == "link");
-    let series = link.and_then(|(_, reading)| reading.series.as_ref());
-    let series = series.ok_or_else(|| missing("series of the link"))?;
-    let column = |name: &str| series.column(name).ok_or_else(|| missing(name));
-    let (time, rate) = (column("time_ns")?, column("rate.1ms_bit_per_s")?);
+    let scene = played.scene("blocks")?;
+    let (run, series) = (scene.run(&[])?, scene.series(&[], "link")?);
+    let (time, rate) = (
+        column(series, "time_ns")?,
+        column(series, "rate.1ms_bit_per_s")?,
+    );
     let began = run.measured_from.as_nanos() as f64;
     let points = series.rows.iter().filter_map(|row| {
         let at = (row[time]? - began) / 1e6;
@@ -171,7 +137,7 @@ pub(super) fn timeline(played: &Played) -> Answer<Chart> {
 /// Servers that a buffer carries, with what the text says that the largest costs.
 pub(super) fn price(played: &Played) -> Answer<Chart> {
     let points = BUFFERS
-        .iter()
+        .split(',')
         .map(|b| Ok((kilobytes(b), carried(played, b)?)));
     Ok(Chart {
         title: "Servers that a port carries, against its buffer and the price of that".to_owned(),

@@ -3,7 +3,7 @@
 use crate::grid::Grid;
 use crate::judge::Finding;
 use crate::played::Played;
-use crate::scene::Scene;
+use crate::scene::{Keys, Scene};
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
@@ -36,7 +36,7 @@ const SIMULATED: Scene = Scene::new("simulated", "rack-coalesce").with(&[
 ]);
 
 /// The live set-up but for where the sender's packets wait for 1 Gb/s.
-const LIVE: &[(&str, &str)] = &[
+const LIVE: Keys = &[
     ("network.hosts", "2"),
     ("network.link.rate", "10Gb/s"),
     ("cc", "cubic"),
@@ -56,16 +56,18 @@ const LIVE: &[(&str, &str)] = &[
 ];
 
 /// With a queue of the sender's own, which refuses.
-const KERNEL: Scene = Scene::new("kernel", "rack-coalesce").sharing(LIVE).with(&[
-    ("group.h1.nic.shaper_rate", "1Gb/s"),
-    ("group.h1.nic.shaper_burst", "24224B"),
-    ("group.h1.nic.tx_queue", "32KiB"),
-    ("host.tcp.local_drop", "congestion"),
-]);
+const KERNEL: Scene = Scene::new("kernel", "rack-coalesce")
+    .sharing(&[LIVE])
+    .with(&[
+        ("group.h1.nic.shaper_rate", "1Gb/s"),
+        ("group.h1.nic.shaper_burst", "24224B"),
+        ("group.h1.nic.tx_queue", "32KiB"),
+        ("host.tcp.local_drop", "congestion"),
+    ]);
 
 /// With a queue of the switch's, which drops and does not mark. Ports of the simulated switch have no
 /// bucket: of what follows a pause it holds less than tbf's.
-const OURS: Scene = Scene::new("ours", "rack-coalesce").sharing(LIVE).with(&[
+const OURS: Scene = Scene::new("ours", "rack-coalesce").sharing(&[LIVE]).with(&[
     ("network.port.s0->h0.link.rate", "1Gb/s"),
     ("network.port.s0->h0.queue.limit", "32KiB"),
     ("network.port.s0->h0.queue.threshold", "1000p"),

@@ -3,51 +3,53 @@
 
 use crate::grid::Grid;
 use crate::judge::Finding;
-use crate::played::{Answer, Played, missing};
-use crate::scene::Scene;
+use crate::played::{Answer, Played, column, missing, series_of};
+use crate::scene::{Keys, Scene};
 use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
 
-/// Three flows to one host of a rack at 25 Gb/s, by congestion control.
-pub(super) const STANDING: Scene = Scene::new("standing", "dctcp-queue").with(&[
-    ("network.hosts", "4"),
+/// A rack at 25 Gb/s whose switch has a megabyte for a port.
+const RACK: Keys = &[
     ("network.link.rate", "25Gb/s"),
     ("network.link.delay", "13us"),
     ("buffer", "1MB"),
-    ("k", "65p"),
-    ("traffic.copy.from", "h1..h3"),
-    ("host.tcp.loss_detection", "sack"),
-    ("host.tcp.sack", "on"),
-    ("host.tcp.rto", "linux"),
-    ("host.tcp.receive_window", "4MiB"),
-    ("sweep.cc", "cubic,dctcp"),
-    ("run.warm_up", "400ms"),
-    ("run.duration", "700ms"),
-]);
+];
+/// Receivers that hold back nobody.
+const WIDE: Keys = &[("host.tcp.receive_window", "4MiB")];
+
+/// Three flows to one host of a rack at 25 Gb/s, by congestion control.
+pub(super) const STANDING: Scene = Scene::new("standing", "dctcp-queue")
+    .sharing(&[RACK, WIDE])
+    .with(&[
+        ("network.hosts", "4"),
+        ("k", "65p"),
+        ("traffic.copy.from", "h1..h3"),
+        ("host.tcp.loss_detection", "sack"),
+        ("host.tcp.sack", "on"),
+        ("host.tcp.rto", "linux"),
+        ("sweep.cc", "cubic,dctcp"),
+        ("run.warm_up", "400ms"),
+        ("run.duration", "700ms"),
+    ]);
 
 /// Thresholds from far too small to what DCTCP wants.
 const THRESHOLDS: &str = "5p,10p,20p,65p";
 
 /// Two flows whose marks halve the window, by threshold.
-pub(super) const HALVING: Scene = Scene::new("halving", "dctcp-queue").with(&[
-    ("network.link.rate", "25Gb/s"),
-    ("network.link.delay", "13us"),
-    ("buffer", "1MB"),
-    ("host.tcp.receive_window", "4MiB"),
-    ("cc", "reno"),
-    ("host.tcp.ecn", "classic"),
-    ("sweep.k", THRESHOLDS),
-    ("run.warm_up", "50ms"),
-    ("run.duration", "150ms"),
-]);
+pub(super) const HALVING: Scene = Scene::new("halving", "dctcp-queue")
+    .sharing(&[RACK, WIDE])
+    .with(&[
+        ("cc", "reno"),
+        ("host.tcp.ecn", "classic"),
+        ("sweep.k", THRESHOLDS),
+        ("run.warm_up", "50ms"),
+        ("run.duration", "150ms"),
+    ]);
 
 /// Two flows of DCTCP's, by threshold, and what their senders believe.
 pub(super) const FRACTION: Scene = Scene::new("fraction", "dctcp-queue")
+    .sharing(&[RACK, WIDE])
     .with(&[
-        ("network.link.rate", "25Gb/s"),
-        ("network.link.delay", "13us"),
-        ("buffer", "1MB"),
-        ("host.tcp.receive_window", "4MiB"),
         ("cc", "dctcp"),
         ("sweep.k", THRESHOLDS),
         ("probe.sender.kind", "flow"),
@@ -60,11 +62,8 @@ pub(super) const FRACTION: Scene = Scene::new("fraction", "dctcp-queue")
 
 /// The first milliseconds of that.
 pub(super) const BEGINNING: Scene = Scene::new("beginning", "dctcp-queue")
+    .sharing(&[RACK, WIDE])
     .with(&[
-        ("network.link.rate", "25Gb/s"),
-        ("network.link.delay", "13us"),
-        ("buffer", "1MB"),
-        ("host.tcp.receive_window", "4MiB"),
         ("cc", "dctcp"),
         ("sweep.k", "5p,65p"),
         ("probe.sender.kind", "flow"),
@@ -77,10 +76,8 @@ pub(super) const BEGINNING: Scene = Scene::new("beginning", "dctcp-queue")
 
 /// One flow of which each packet is marked.
 pub(super) const ALL_MARKED: Scene = Scene::new("all-marked", "dctcp-queue")
+    .sharing(&[RACK])
     .with(&[
-        ("network.link.rate", "25Gb/s"),
-        ("network.link.delay", "13us"),
-        ("buffer", "1MB"),
         ("cc", "dctcp"),
         ("traffic.copy.from", "h1"),
         ("host.tcp.initial_window", "200"),
@@ -144,13 +141,10 @@ pub(super) fn halving_leaves_the_line_idle(played: &Played) -> Answer<Finding> {
 
 /// The window in bytes and alpha of each sender, over time, at a point of a scene.
 fn courses(played: &Played, scene: &str, at: &[(&str, &str)]) -> Answer<Vec<Vec<(f64, f64, f64)>>> {
-    let outcomes = played.scene(scene)?.outcomes(at)?;
-    let run = outcomes.first().ok_or_else(|| missing("run"))?;
+    let run = played.scene(scene)?.run(at)?;
     let mut all = Vec::new();
-    for series in run.readings.iter().filter_map(|(_, r)| r.series.as_ref()) {
-        let Some(alpha) = series.column("alpha") else {
-            continue;
-        };
+    for series in series_of(run, "sender") {
+        let alpha = column(series, "alpha")?;
         let rows = series.rows.iter().filter_map(|row| {
             let value = |at: usize| row.get(at).copied().flatten();
             Some((value(0)?, value(1)?, value(alpha)?))

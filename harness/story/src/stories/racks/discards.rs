@@ -46,7 +46,7 @@ const SIX_TIMES: Set = (REPETITIONS, "6");
 
 const fn runs(name: &'static str, set: &'static [Set]) -> Scene {
     Scene::new(name, "racks")
-        .sharing(&[("run.seed", "8001")])
+        .sharing(&[&[("run.seed", "8001")]])
         .with(set)
         .in_full()
 }
@@ -98,24 +98,15 @@ pub(super) fn dctcp_drops_less(played: &Played) -> Answer<Finding> {
         let finding = less_dropped("CUBIC over DCTCP", racks, &drops).finding();
         let [of_cubic, of_dctcp] = by_run;
         let dropping = of_dctcp.iter().filter(|bits| **bits > 0.0).count();
-        findings.push(Finding {
-            measured: format!(
-                "{racks} rack{plural}, {cubic} Mbit in {} runs, and {dctcp} in {}, of which {dropping} drop: {}",
-                of_cubic.len(),
-                of_dctcp.len(),
-                finding.measured
-            ),
-            ..finding
-        });
+        findings.push(finding.after_words(format_args!(
+            "{racks} rack{plural}, {cubic} Mbit in {} runs, and {dctcp} in {}, of which {dropping} drop: ",
+            of_cubic.len(),
+            of_dctcp.len(),
+        )));
     }
     let finding = Finding::all(findings);
-    Ok(Finding {
-        measured: format!(
-            "{}. Calibrated: the limit of a fabric switch's port to the ratio with three racks, that of \
-             chunks under way to the ratio with two, that of writes to the ratio with one: a fit, no \
-             prediction",
-            finding.measured
-        ),
-        ..finding
-    })
+    Ok(finding.and_words(
+        ". Calibrated: the limit of a fabric switch's port to the ratio with three racks, that of chunks under \
+         way to the ratio with two, that of writes to the ratio with one: a fit, no prediction",
+    ))
 }

@@ -1,5 +1,6 @@
 //! The twin of `writes` on this machine's kernel.
 
+use super::{DELAYED, PACKETS, WRITTEN};
 use crate::grid::Grid;
 use crate::judge::{Finding, median};
 use crate::played::Played;
@@ -31,9 +32,6 @@ struct Variant {
     simulated: [&'static str; 4],
     live: fn(&mut WritesSpec),
 }
-
-const WRITTEN: &str = "1+1+1+1+n";
-const DELAYED: &str = "2/40ms";
 
 /// What waits, with nothing that ends it.
 const WAITING: Variant = Variant {
@@ -96,12 +94,13 @@ impl Variant {
     }
 }
 
-const SIMULATED: Scene = Scene::new("simulated", "packet-window").with(&[
-    ("window", "packets"),
-    ("sweep.host.tcp.loss_detection", "rack-notlp,rack"),
-    ("pause", "1500ms"),
-    ("calls", "6"),
-]);
+const SIMULATED: Scene = Scene::new("simulated", "packet-window")
+    .sharing(&[PACKETS])
+    .with(&[
+        ("sweep.host.tcp.loss_detection", "rack-notlp,rack"),
+        ("pause", "1500ms"),
+        ("calls", "6"),
+    ]);
 
 /// What moves times.
 const LATE: &str = "each time has in it how long both hosts waited for a processor";
