@@ -5,7 +5,7 @@ mod shown;
 use crate::grid::Column;
 use crate::judge::{Finding, slope};
 use crate::played::{Answer, Played, Scenery, missing};
-use crate::scene::Scene;
+use crate::scene::{Keys, Scene};
 use crate::stories::pause;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_report::points::number;
@@ -98,22 +98,23 @@ const LINE: f64 = 1e9;
 const PAYLOAD: f64 = LINE * 1_448.0 / 1_538.0;
 /// The buffers of the price, in the order of their size.
 const BUFFERS: &str = "32p,64p,128p,256p,512p,1024p";
-const RTOS: [&str; 3] = ["linux", "1ms", "fine"];
+/// The policies of the figure.
+const RTOS: &str = "linux,1ms,fine";
+/// What most scenes have, at 1 Gb/s through a port of 64 KiB.
+const RENO: Keys = &[("cc", "reno"), ("rto", "linux")];
+const SIXTEEN: Keys = &[("servers", "16")];
 
-/// Reno at 1 Gb/s through a port of 64 KiB, 16 servers: what most scenes have.
 const SCENES: &[Scene] = &[
     Scene::new("collapse", "incast")
         .with(&[
             ("cc", "reno"),
-            ("sweep.rto", "linux,1ms,fine"),
+            ("sweep.rto", RTOS),
             ("sweep.servers", "1,2,4,6,8,12,16,24,32,47,64,128,256"),
         ])
         .usually(&[("blocks", "10")]),
     Scene::new("blocks", "incast")
+        .sharing(&[RENO, SIXTEEN])
         .with(&[
-            ("cc", "reno"),
-            ("rto", "linux"),
-            ("servers", "16"),
             ("blocks", "40"),
             ("probe.link.kind", "rate"),
             ("probe.link.on", "s0->h0"),
@@ -127,19 +128,15 @@ const SCENES: &[Scene] = &[
             ("sweep.servers", "2,3,4,6,8,11,16,23,32,45,64,91"),
         ])
         .usually(&[("run.duration", "1s")]),
-    Scene::new("recovery", "incast").with(&[
-        ("cc", "reno"),
-        ("rto", "linux"),
-        ("servers", "16"),
-        ("sweep.loss", "newreno,sack,rack"),
-        ("sweep.host.tcp.limited_transmit", "off,on"),
-    ]),
-    Scene::new("first-window", "incast").with(&[
-        ("cc", "reno"),
-        ("rto", "linux"),
-        ("servers", "16"),
-        ("sweep.initial-window", "1,2,3,10"),
-    ]),
+    Scene::new("recovery", "incast")
+        .sharing(&[RENO, SIXTEEN])
+        .with(&[
+            ("sweep.loss", "newreno,sack,rack"),
+            ("sweep.host.tcp.limited_transmit", "off,on"),
+        ]),
+    Scene::new("first-window", "incast")
+        .sharing(&[RENO, SIXTEEN])
+        .with(&[("sweep.initial-window", "1,2,3,10")]),
     Scene::new("queues", "fast08").with(&[
         ("servers", "16"),
         ("host.tcp.ecn", "classic"),
@@ -148,26 +145,17 @@ const SCENES: &[Scene] = &[
             "drop-tail,red,codel,ecn-step",
         ),
     ]),
-    Scene::new("batch", "incast").with(&[
-        ("cc", "reno"),
-        ("rto", "linux"),
+    Scene::new("batch", "incast").sharing(&[RENO]).with(&[
         ("servers", "64"),
         ("blocks", "5"),
         ("sweep.traffic.read.batch", "1,2,4,8,16,off"),
     ]),
-    Scene::new("unit", "incast").with(&[
-        ("cc", "reno"),
-        ("rto", "linux"),
-        ("servers", "16"),
-        ("sweep.sru", "10kB,256KiB,1MiB,8MiB"),
-        ("blocks", "10"),
-    ]),
-    Scene::new("stagger", "incast").with(&[
-        ("cc", "reno"),
-        ("rto", "linux"),
-        ("servers", "16"),
-        ("sweep.traffic.read.stagger", "0us,10us,100us,1ms,2500us"),
-    ]),
+    Scene::new("unit", "incast")
+        .sharing(&[RENO, SIXTEEN])
+        .with(&[("sweep.sru", "10kB,256KiB,1MiB,8MiB"), ("blocks", "10")]),
+    Scene::new("stagger", "incast")
+        .sharing(&[RENO, SIXTEEN])
+        .with(&[("sweep.traffic.read.stagger", "0us,10us,100us,1ms,2500us")]),
     Scene::new("tick", "incast").with(&[
         ("cc", "reno"),
         ("rto", "fine"),

@@ -6,7 +6,7 @@ use crate::played::{Answer, Played, column};
 use narrows_report::chart::{Axis, Band, Chart, Draw, Rule, RuleAt, Scale, Series};
 
 pub(super) fn goodput_table(played: &Played) -> Answer<Grid> {
-    let curves = RTOS.iter().map(|rto| goodput(played, rto));
+    let curves = RTOS.split(',').map(|rto| goodput(played, rto));
     let curves: Vec<Vec<(f64, f64)>> = curves.collect::<Answer<_>>()?;
     let mut grid = Grid {
         head: vec!["servers".to_owned()],
@@ -14,7 +14,7 @@ pub(super) fn goodput_table(played: &Played) -> Answer<Grid> {
         rows: Vec::new(),
     };
     grid.head
-        .extend(RTOS.iter().map(|rto| format!("RTO {rto}")));
+        .extend(RTOS.split(',').map(|rto| format!("RTO {rto}")));
     for (n, (servers, _)) in curves[0].iter().enumerate() {
         let cells = curves
             .iter()
@@ -53,7 +53,7 @@ pub(super) fn price_table(played: &Played) -> Answer<Grid> {
 
 pub(super) fn figure(played: &Played) -> Answer<Chart> {
     let mut series = Vec::new();
-    for (group, rto) in RTOS.into_iter().enumerate() {
+    for (group, rto) in RTOS.split(',').enumerate() {
         series.push(Series {
             name: format!("RTO {rto}"),
             group,
