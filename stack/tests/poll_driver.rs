@@ -6,7 +6,7 @@ use narrows::device::Device;
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::loopback::Loopback;
 use narrows::device::pcap::Captured;
-use narrows::device::refusing::Refusing;
+use narrows::device::rule::Ruled;
 use narrows::driver::LiveTcp;
 use narrows::driver::poll::{Application, PollConfig, Waiting, spawn};
 use narrows::interface::{Capabilities, Medium};
@@ -76,7 +76,7 @@ fn a_full_cable_is_waited_for() {
 fn a_refusing_device_is_tried_again_after_a_while() {
     for first in [2, 40] {
         let (a, b) = Loopback::pair(PLAIN, 1 << 20).unwrap();
-        let a = Refusing::new(a, for_a_while(first, Duration::from_millis(300)));
+        let a = Ruled::new(a, for_a_while(first, Duration::from_millis(300)));
         let (client, _) = echo(1_000_000, Waiting::default(), (a, b));
         let refused = client.stats().refused;
         assert!(

@@ -11,7 +11,7 @@ use narrows::congestion::rto::presets;
 use narrows::congestion::{dctcp::Dctcp, reno::Reno};
 use narrows::device::fault::{Fault, Faults, Faulty};
 use narrows::device::loopback::Loopback;
-use narrows::device::refusing::Refusing;
+use narrows::device::rule::Ruled;
 use narrows::device::{Device, DeviceStats, Refused};
 use narrows::driver::tokio::{Stack, TcpListener, TcpSocket, TcpStream};
 use narrows::driver::{Clock, LiveTcp};
@@ -272,7 +272,7 @@ async fn a_refused_frame_is_not_forgotten() {
         // Without neighbours to ask for, which would wake the driver.
         let ip = Capabilities::plain(Medium::Ip, 1500);
         let (a, b) = Loopback::pair(ip, 1 << 20).unwrap();
-        let a = Refusing::new(a, tries(number..number + times));
+        let a = Ruled::new(a, tries(number..number + times));
         // No timer of the TCP's that could help.
         let tcp = TcpConfig {
             rto: Arc::new(|| presets::floor(narrows::Duration::from_secs(60))),
@@ -303,7 +303,7 @@ async fn a_refused_frame_is_not_forgotten() {
 #[tokio::test]
 async fn a_refusing_device_is_tried_again_after_a_while() {
     let (a, b) = Loopback::pair(PLAIN, 1 << 20).unwrap();
-    let a = Refusing::new(a, for_a_while(40, narrows::Duration::from_millis(300)));
+    let a = Ruled::new(a, for_a_while(40, narrows::Duration::from_millis(300)));
     let client = Stack::spawn(a, config(1), TcpConfig::default()).unwrap();
     let server = Stack::spawn(b, config(2), TcpConfig::default()).unwrap();
     echo_over(client.clone(), server, SERVER, 1_000_000).await;

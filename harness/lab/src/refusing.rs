@@ -15,10 +15,10 @@ use crate::lab::{self, FRAME, Owned, Plug, Port};
 use crate::shaper::Shape;
 use crate::sockets;
 use course::Refusals;
-use losing::Losing;
+use losing::loses;
 use narrows::config::TcpConfig;
 use narrows::device::fault::{Fault, Faults, Faulty};
-use narrows::device::refusing::Refusing;
+use narrows::device::rule::{Fate, Ruled};
 use narrows::driver::tokio::{Stack, TcpListener, TcpStream};
 use narrows::driver::{Clock, secret};
 use narrows::endpoint::EndpointConfig;
@@ -104,14 +104,15 @@ pub fn run(spec: &RefusingSpec, cancel: &AtomicBool) -> Result<RefusingRun, Live
         ..Faults::default()
     };
     let begun = Arc::new(OnceLock::new());
-    let losing = Losing::new(
-        Faulty::new(client.device, 1, Faults::default(), late),
-        spec.losses,
-        spec.delay.into(),
-        Arc::clone(&begun),
-    );
     let refusals = Refusals::default();
-    let device = Refusing::new(losing, refusals.keep(few(spec.buffers, spec.rate)));
+    let mut full = refusals.keep(few(spec.buffers, spec.rate));
+    let mut loses = loses(spec.losses, spec.delay.into(), Arc::clone(&begun));
+    let late = Faulty::new(client.device, 1, Faults::default(), late);
+    let device = Ruled::new(late, move |now, len| match full(now, len) {
+        true => Fate::Refused,
+        false if loses(now) => Fate::Lost,
+        false => Fate::Leaves,
+    });
     let seen = Seen { begun, refusals };
     let remembers = spec.before.is_some_and(|before| before.remembers);
     let endpoint = EndpointConfig {

@@ -21,7 +21,7 @@ pub mod packet_socket;
 pub mod pages;
 pub mod pcap;
 mod queue;
-pub mod refusing;
+pub mod rule;
 pub(crate) mod sys;
 pub mod tap;
 pub mod xdp;

@@ -5,6 +5,7 @@ use narrows::Instant;
 use narrows::buffer::synthetic::fill_pattern;
 use narrows::config::TcpConfig;
 use narrows::conn::Event;
+use narrows::device::rule::Fate;
 use narrows::driver::poll::Application;
 use narrows::driver::{LiveTcp, secret};
 use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
@@ -47,11 +48,14 @@ pub fn host(n: u8, tcp: TcpConfig, capabilities: Capabilities) -> Host {
 }
 
 /// Refuses these tries, the first being 1.
-pub fn tries(refused: Range<u64>) -> impl FnMut(Instant, usize) -> bool + Send {
+pub fn tries(refused: Range<u64>) -> impl FnMut(Instant, usize) -> Fate + Send {
     let mut number = 0;
     move |_, _| {
         number += 1;
-        refused.contains(&number)
+        match refused.contains(&number) {
+            true => Fate::Refused,
+            false => Fate::Leaves,
+        }
     }
 }
 
@@ -59,9 +63,12 @@ pub fn tries(refused: Range<u64>) -> impl FnMut(Instant, usize) -> bool + Send {
 pub fn for_a_while(
     first: u64,
     span: narrows::Duration,
-) -> impl FnMut(Instant, usize) -> bool + Send {
+) -> impl FnMut(Instant, usize) -> Fate + Send {
     let (mut since, mut until) = (tries(first..u64::MAX), None);
-    move |now, len| since(now, len) && now < *until.get_or_insert(now + span)
+    move |now, len| match since(now, len) {
+        Fate::Refused if now < *until.get_or_insert(now + span) => Fate::Refused,
+        _ => Fate::Leaves,
+    }
 }
 
 /// Sends back what it gets, and closes when the other side has.

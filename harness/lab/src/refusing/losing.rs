@@ -1,11 +1,7 @@
-//! A device that loses a frame at certain times, and says nothing.
+//! Which frames are lost on their way, each at its time.
 
-use narrows::device::{Device, DeviceStats, Refused};
-use narrows::interface::{Capabilities, RxFrame, TxFrame};
 use narrows::{Duration, Instant};
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 
 /// When a frame is lost: each time the first one that leaves from then on while enough others are under way,
@@ -57,64 +53,16 @@ impl Due {
     }
 }
 
-/// A device around another.
-#[derive(Debug)]
-pub(super) struct Losing<D> {
-    device: D,
-    due: Option<Due>,
+/// Whether a frame is lost that leaves now: none before it has `begun`.
+pub(super) fn loses(
+    losses: Option<Losses>,
+    round_trip: Duration,
     begun: Arc<OnceLock<Instant>>,
-}
-
-impl<D: Device> Losing<D> {
-    /// Nothing is lost until it has `begun`.
-    pub(super) fn new(
-        device: D,
-        losses: Option<Losses>,
-        round_trip: Duration,
-        begun: Arc<OnceLock<Instant>>,
-    ) -> Self {
-        Self {
-            device,
-            due: losses.map(|losses| Due::new(losses, round_trip)),
-            begun,
-        }
-    }
-
-    fn loses(&mut self, now: Instant) -> bool {
-        let due = self.due.as_mut().zip(self.begun.get());
+) -> impl FnMut(Instant) -> bool + Send {
+    let mut due = losses.map(|losses| Due::new(losses, round_trip));
+    move |now| {
+        let due = due.as_mut().zip(begun.get());
         due.is_some_and(|(due, begun)| due.loses(now, *begun))
-    }
-}
-
-impl<D: Device> Device for Losing<D> {
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-    fn receive(
-        &mut self,
-        now: Instant,
-        budget: usize,
-        sink: &mut dyn FnMut(&RxFrame<'_>),
-    ) -> io::Result<usize> {
-        self.device.receive(now, budget, sink)
-    }
-    fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
-        match self.loses(now) {
-            true => Ok(()),
-            false => self.device.transmit(now, frame),
-        }
-    }
-    fn flush(&mut self, now: Instant) -> io::Result<()> {
-        self.device.flush(now)
-    }
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.device.poll_timeout()
-    }
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.device.fd()
-    }
-    fn stats(&self) -> DeviceStats {
-        self.device.stats()
     }
 }
 

@@ -1,5 +1,5 @@
-//! Refuses frames by a rule, as a device does whose own buffers are full though its descriptor is
-//! writable.
+//! Loses or refuses frames by a rule: a way that drops, or a device whose own buffers are full though
+//! its descriptor is writable.
 
 use super::{Device, DeviceStats, Refused};
 use crate::interface::{Capabilities, RxFrame, TxFrame};
@@ -7,26 +7,37 @@ use narrows_congestion::Instant;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+/// What becomes of a frame that is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It leaves.
+    Leaves,
+    /// It is lost, and nobody says so.
+    Lost,
+    /// The device has no room for it.
+    Refused,
+}
+
 /// A device around another.
 #[derive(Debug)]
-pub struct Refusing<D, F> {
+pub struct Ruled<D, F> {
     device: D,
-    refuses: F,
+    rule: F,
     refused: u64,
 }
 
-impl<D: Device, F: FnMut(Instant, usize) -> bool + Send> Refusing<D, F> {
-    /// `refuses` is asked at each try, with the length of the frame in bytes.
-    pub const fn new(device: D, refuses: F) -> Self {
+impl<D: Device, F: FnMut(Instant, usize) -> Fate + Send> Ruled<D, F> {
+    /// `rule` is asked at each try, with the length of the frame in bytes.
+    pub const fn new(device: D, rule: F) -> Self {
         Self {
             device,
-            refuses,
+            rule,
             refused: 0,
         }
     }
 }
 
-impl<D: Device, F: FnMut(Instant, usize) -> bool + Send> Device for Refusing<D, F> {
+impl<D: Device, F: FnMut(Instant, usize) -> Fate + Send> Device for Ruled<D, F> {
     fn capabilities(&self) -> Capabilities {
         self.device.capabilities()
     }
@@ -39,11 +50,14 @@ impl<D: Device, F: FnMut(Instant, usize) -> bool + Send> Device for Refusing<D, 
         self.device.receive(now, budget, sink)
     }
     fn transmit(&mut self, now: Instant, frame: &TxFrame<'_>) -> Result<(), Refused> {
-        if (self.refuses)(now, frame.len()) {
-            self.refused += 1;
-            return Err(Refused::Full);
+        match (self.rule)(now, frame.len()) {
+            Fate::Leaves => self.device.transmit(now, frame),
+            Fate::Lost => Ok(()),
+            Fate::Refused => {
+                self.refused += 1;
+                Err(Refused::Full)
+            }
         }
-        self.device.transmit(now, frame)
     }
     fn flush(&mut self, now: Instant) -> io::Result<()> {
         self.device.flush(now)
