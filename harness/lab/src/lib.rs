@@ -41,6 +41,10 @@ pub mod writes;
 
 pub use error::LiveError;
 
+use narrows_experiment::file::Loaded;
+use narrows_experiment::registry::Registry;
+use narrows_experiment::run::RunOutcome;
+use narrows_experiment::scenario::RunContext;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -50,6 +54,15 @@ const LOOK: Duration = Duration::from_millis(20);
 /// What a thread gave, or its panic.
 fn joined<T>(thread: std::thread::Result<T>) -> T {
     thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Runs the experiment of a file's text, which simulates what `name` is.
+fn simulate(name: &str, text: &str) -> Result<RunOutcome, LiveError> {
+    let failed = |why: String| LiveError::Invalid(format!("no such {name}: {why}"));
+    let registry = Registry::default();
+    let loaded = Loaded::parse(name, text, &registry).map_err(|e| failed(e.to_string()))?;
+    let ran = loaded.experiment.run(&registry, RunContext::default());
+    ran.map_err(|e| failed(e.to_string()))
 }
 
 /// Until `cancel` is set.

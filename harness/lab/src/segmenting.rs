@@ -13,9 +13,6 @@ use crate::netlink::{Netlink, offload};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
 use narrows::{ByteCount, Rate};
-use narrows_experiment::file::Loaded;
-use narrows_experiment::registry::Registry;
-use narrows_experiment::scenario::RunContext;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,7 +161,6 @@ fn carry(from: &TcpStream, mut to: &TcpStream, cancel: &AtomicBool) -> io::Resul
 /// # Errors
 /// If there is no such host.
 pub fn simulated(load: Load, tso: Tso) -> Result<Sizes, LiveError> {
-    let failed = |why: String| LiveError::Invalid(format!("no such host: {why}"));
     let tso = match tso {
         Tso::On => "64KiB",
         Tso::Off => "off",
@@ -187,10 +183,7 @@ pub fn simulated(load: Load, tso: Tso) -> Result<Sizes, LiveError> {
          [[probe]]\nname = \"peer\"\nkind = \"counters\"\non = \"h0\"\n\
          [run]\nduration = \"200ms\"\n"
     );
-    let registry = Registry::default();
-    let loaded = Loaded::parse("segments", &text, &registry).map_err(|e| failed(e.to_string()))?;
-    let ran = loaded.experiment.run(&registry, RunContext::default());
-    let ran = ran.map_err(|e| failed(e.to_string()))?;
+    let ran = crate::simulate("host", &text)?;
     let value = |probe: &str, name: &str| {
         let mut of = ran.readings.iter().filter(|(named, _)| named == probe);
         let (_, reading) = of.next()?;
@@ -201,7 +194,8 @@ pub fn simulated(load: Load, tso: Tso) -> Result<Sizes, LiveError> {
     let counted = value("host", "data_bytes")
         .zip(value("host", "data"))
         .zip(value("peer", "in"));
-    let ((bytes, host), wire) = counted.ok_or_else(|| failed("it counts nothing".to_owned()))?;
+    let ((bytes, host), wire) =
+        counted.ok_or_else(|| LiveError::Invalid("no such host: it counts nothing".to_owned()))?;
     Ok(Sizes {
         host: bytes / host.max(1.0),
         wire: bytes / wire.max(1.0),

@@ -15,9 +15,6 @@ use crate::sockets;
 use crate::{LiveError, joined};
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Duration, Rate};
-use narrows_experiment::file::Loaded;
-use narrows_experiment::registry::Registry;
-use narrows_experiment::scenario::RunContext;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Barrier;
@@ -192,7 +189,6 @@ fn sleep(time: Duration) {
 /// # Errors
 /// If there is no such shaper.
 pub fn simulated(spec: &ShapingSpec, tick: Duration) -> Result<Conformance, LiveError> {
-    let failed = |why: String| LiveError::Invalid(format!("no such shaper: {why}"));
     let ShapingSpec { rate, burst, sent } = spec;
     let (rate, burst, sent) = (rate.bits_per_sec(), burst.get(), sent.get());
     let tick = tick.as_nanos();
@@ -208,10 +204,7 @@ pub fn simulated(spec: &ShapingSpec, tick: Duration) -> Result<Conformance, Live
          [[probe]]\nname = \"out\"\nkind = \"rate\"\non = \"h1->s0\"\nevery = [\"{EVERY_NS}ns\"]\n\
          [run]\nduration = \"300ms\"\n"
     );
-    let registry = Registry::default();
-    let loaded = Loaded::parse("shaper", &text, &registry).map_err(|e| failed(e.to_string()))?;
-    let ran = loaded.experiment.run(&registry, RunContext::default());
-    let ran = ran.map_err(|e| failed(e.to_string()))?;
+    let ran = crate::simulate("shaper", &text)?;
     let series = ran.readings.iter().find_map(|(_, r)| r.series.as_ref());
     let rows = series.map_or(&[][..], |series| &series.rows);
     let mut bytes = 0.0;
@@ -224,7 +217,9 @@ pub fn simulated(spec: &ShapingSpec, tick: Duration) -> Result<Conformance, Live
         })
     });
     let seen = conformance(&looks.collect::<Vec<_>>(), spec);
-    seen.ok_or_else(|| failed("it lets nothing go after its burst".to_owned()))
+    seen.ok_or_else(|| {
+        LiveError::Invalid("no such shaper: it lets nothing go after its burst".to_owned())
+    })
 }
 
 /// From one simulated look to the next.

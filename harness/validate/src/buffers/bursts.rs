@@ -2,10 +2,8 @@
 //! measurement of data center microbursts", IMC 2017): the shape of what fan-out gives.
 
 use super::super::{Bench, Expected, Measured, Row, Tolerance};
-use super::run;
-use narrows_experiment::file::Loaded;
+use super::{parsed, run};
 use narrows_experiment::polling::{Bursts, Readings};
-use narrows_experiment::registry::Registry;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::scenario::ScenarioError;
 
@@ -36,9 +34,7 @@ pub(in super::super) fn bursts(bench: &mut Bench<'_>) -> Result<(), ScenarioErro
              [[probe]]\nname = \"port\"\nkind = \"rate\"\non = \"s0->host\"\nevery = [\"25us\"]\n\
              [run]\nduration = \"200ms\"\nwarm_up = \"20ms\"\n",
         );
-        let loaded = Loaded::parse("bursts", &file, &Registry::default());
-        let loaded = loaded.map_err(|e| ScenarioError::Internal(e.to_string()))?;
-        let ports = count(&run(bench, &loaded.experiment)?);
+        let ports = count(&run(bench, &parsed("bursts", &file)?)?);
         let lengths: Vec<u64> = ports.iter().flat_map(|p| p.lengths.clone()).collect();
         let gaps: Vec<u64> = ports.iter().flat_map(|p| p.gaps.clone()).collect();
         if lengths.is_empty() || gaps.is_empty() {

@@ -80,13 +80,20 @@ fn with(name: &str, values: &[(&str, &str)]) -> Result<Experiment, ScenarioError
     let registry = Registry::default();
     let internal = |e: String| ScenarioError::Internal(e);
     let shipped = Shipped::get(name).map_err(|_| internal(format!("no {name} ships")))?;
-    let loaded = Loaded::parse(name, shipped.text, &registry);
-    let mut experiment = loaded.map_err(|e| internal(e.to_string()))?.experiment;
+    let mut experiment = parsed(name, shipped.text)?;
     for (key, value) in values {
         let set = experiment.set(&registry, key, value);
         set.map_err(|e| internal(format!("{key}: {e}")))?;
     }
     Ok(experiment)
+}
+
+/// The experiment of a file's text.
+fn parsed(name: &str, text: &str) -> Result<Experiment, ScenarioError> {
+    let loaded = Loaded::parse(name, text, &Registry::default());
+    loaded
+        .map(|loaded| loaded.experiment)
+        .map_err(|e| ScenarioError::Internal(e.to_string()))
 }
 
 fn run(bench: &Bench<'_>, experiment: &Experiment) -> Result<RunOutcome, ScenarioError> {
@@ -189,9 +196,7 @@ fn crowded(
          [[probe]]\nname = \"port\"\nkind = \"queue\"\non = \"s0->h0..h{last}\"\n\
          [run]\nduration = \"150ms\"\nwarm_up = \"50ms\"\n",
     );
-    let loaded = Loaded::parse("pool", &file, &Registry::default());
-    let loaded = loaded.map_err(|e| ScenarioError::Internal(e.to_string()))?;
-    let ran = run(bench, &loaded.experiment)?;
+    let ran = run(bench, &parsed("pool", &file)?)?;
     let values = ran.readings.iter().flat_map(|(_, reading)| &reading.values);
     let queues = values.filter(|(name, _, _)| name == "mean_bytes");
     let sum: f64 = queues.map(|(_, _, value)| value.value()).sum();

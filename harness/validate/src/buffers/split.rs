@@ -1,9 +1,7 @@
 //! Outputs that are split by input.
 
 use super::super::{Bench, Expected, Measured, Row, Tolerance};
-use super::{goodput, run, with};
-use narrows_experiment::file::Loaded;
-use narrows_experiment::registry::Registry;
+use super::{goodput, parsed, run, with};
 use narrows_experiment::scenario::ScenarioError;
 
 const SOURCE: &str =
@@ -53,9 +51,7 @@ pub(super) fn shares(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
              [run]\nduration = \"100ms\"\nwarm_up = \"20ms\"\n",
             traffic.collect::<String>()
         );
-        let loaded = Loaded::parse("split", &file, &Registry::default());
-        let loaded = loaded.map_err(|e| ScenarioError::Internal(e.to_string()))?;
-        let ran = run(bench, &loaded.experiment)?;
+        let ran = run(bench, &parsed("split", &file)?)?;
         let of = |hosts: &[u32]| -> Vec<f64> {
             let names = hosts.iter().map(|host| format!("of-{host}"));
             names.map(|name| goodput(&ran, &name)).collect()

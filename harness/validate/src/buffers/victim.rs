@@ -2,10 +2,8 @@
 
 use super::super::dctcp::measure::median;
 use super::super::{Bench, Expected, Measured, Row, Tolerance};
-use super::{goodput, run};
-use narrows_experiment::file::Loaded;
+use super::{goodput, parsed, run};
 use narrows_experiment::model::Experiment;
-use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::ScenarioError;
 
 const SOURCE: &str = "Zhu et al., SIGCOMM 2015 (DCQCN), figure 4: median goodput of the victim with priority flow control";
@@ -47,10 +45,7 @@ fn experiment(joined: &[&str], memory: &str, trial: u32) -> Result<Experiment, S
          [[traffic]]\nname = \"victim\"\nkind = \"bulk\"\nfrom = \"vs\"\nto = \"vr\"\n\
          [run]\nduration = \"1500us\"\nwarm_up = \"500us\"\nseed = {trial}\n",
     );
-    let loaded = Loaded::parse("victim", &file, &Registry::default());
-    loaded
-        .map(|l| l.experiment)
-        .map_err(|e| ScenarioError::Internal(e.to_string()))
+    parsed("victim", &file)
 }
 
 /// In the median trial two of H11 to H14 take the victim's uplink. R's 40 Gb/s are 10 for each of the
@@ -115,6 +110,7 @@ pub(super) fn victim(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows_experiment::registry::Registry;
     use narrows_experiment::scenario::RunContext;
 
     #[test]
