@@ -288,8 +288,9 @@ pub enum RecoverySending {
     Prr,
     /// The same as Linux had it from 4.3 on, before it followed the RFC's draft: below `ssthresh` an
     /// ACK lets out what it delivers, and a segment more only if it acknowledges what was sent again.
-    /// Where a mark finds nothing in flight, that is the window until the next ACK of new data: often
-    /// one segment.
+    /// A cut for a mark lasts until something is acknowledged that was sent since, so that of a window
+    /// of which all is acknowledged the next one begins with what the last ACK delivered: often one
+    /// segment.
     PrrLinux43,
     /// The window drops at once; `cwnd - pipe` may be sent (RFC 6675, RFC 6582).
     Pipe,

@@ -6,7 +6,7 @@ use crate::pair;
 use crate::pair::{Fate, Pair, bytes};
 use narrows::Duration;
 use narrows::config::{AckPolicy, EcnMode, InitialWindow, RecoverySending, TcpConfig};
-use narrows::congestion::{CaState, CongestionControl, Variable};
+use narrows::congestion::{CaState, CongestionControl, LocalDropRule, Variable};
 use narrows::conn::ecn::{EcnFeedback, LinuxDctcp, LinuxDctcp2015};
 use narrows::wire::{Ecn, Flags};
 use std::sync::Arc;
@@ -530,30 +530,59 @@ fn rfc8257_3_5_loss_halves_and_a_mark_in_the_same_window_adds_nothing() {
 
 /// What `tcp: ack immediately when a cwr packet arrives` (Linux 4.18) tells of senders of its time: the
 /// answer to a request carries the mark of its last segment when nothing is in flight, and the next
-/// request begins with one segment. What acknowledges that ends it.
+/// request begins with one segment. What acknowledges that ends it. A mark of an earlier segment is
+/// held as long.
 #[test]
-fn linux_4_3_a_mark_that_finds_nothing_in_flight_leaves_one_segment() {
+fn linux_4_3_after_a_marked_window_the_next_one_begins_with_one_segment() {
     for (recovery, leave) in [
         (RecoverySending::PrrLinux43, 1),
         (RecoverySending::Prr, 7),
         (RecoverySending::Pipe, 7),
     ] {
+        for marked in [1, 7] {
+            let config = TcpConfig {
+                recovery,
+                initial_window: InitialWindow::Segments(20),
+                ..dctcp(AckPolicy::IMMEDIATE)
+            };
+            let mut lab = Lab::connected_with(config, ms(10), Flags::ECE);
+            assert_eq!(lab.write(7).len(), 7);
+            lab.wait(ms(10));
+            for n in 1..=7 {
+                let mark = if n == marked { Flags::ECE } else { Flags::NONE };
+                lab.ack_now(n * MSS, &[], mark);
+            }
+            let next = lab.write(7);
+            assert_eq!(next.len(), leave, "{recovery:?}, {marked}");
+            assert!(next[0].has(Flags::CWR), "{recovery:?}, {marked}");
+            lab.wait(ms(10));
+            assert_eq!(lab.ack(8).len(), 7 - leave, "{recovery:?}, {marked}");
+            assert_eq!((lab.cwnd(), lab.reductions()), (lab.ssthresh(), 1));
+        }
+    }
+}
+
+/// What brings no ACK to follow lets out what the window admits: the host's NIC refuses all that there is.
+#[test]
+fn a_refusal_of_all_that_is_in_flight_stalls_nothing() {
+    for recovery in [
+        RecoverySending::PrrLinux43,
+        RecoverySending::Prr,
+        RecoverySending::Pipe,
+    ] {
         let config = TcpConfig {
             recovery,
-            initial_window: InitialWindow::Segments(20),
+            local_drop: Arc::new(LocalDropRule::Congestion),
             ..dctcp(AckPolicy::IMMEDIATE)
         };
         let mut lab = Lab::connected_with(config, ms(10), Flags::ECE);
-        assert_eq!(lab.write(7).len(), 7);
+        let out = lab.write(1);
+        let len = out[0].len as usize;
+        lab.conn.handle_local_drop(lab.now, &out[0].tcp, len);
+        assert_eq!(segments(&lab.pump()), [0], "{recovery:?}");
         lab.wait(ms(10));
-        lab.ack(6);
-        lab.ack_now(7 * MSS, &[], Flags::ECE);
-        let next = lab.write(7);
-        assert_eq!(next.len(), leave, "{recovery:?}");
-        assert!(next[0].has(Flags::CWR), "{recovery:?}");
-        lab.wait(ms(10));
-        assert_eq!(lab.ack(8).len(), 7 - leave, "{recovery:?}");
-        assert_eq!((lab.cwnd(), lab.reductions()), (lab.ssthresh(), 1));
+        lab.ack(1);
+        assert_eq!(lab.write(2).len(), 2, "{recovery:?}");
     }
 }
 

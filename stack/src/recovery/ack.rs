@@ -8,7 +8,6 @@ use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
 use super::tlp::{TlpFacts, TlpOutcome};
-use crate::config::RecoverySending;
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::{
@@ -361,10 +360,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
         }
         match self.episode {
-            // Linux holds it until something more is acknowledged, which has told the peer CWR.
-            Episode::Cwr { .. }
-                if self.is_idle() && self.policy.recovery != RecoverySending::PrrLinux43 =>
-            {
+            Episode::Cwr { .. } if self.is_idle() => {
                 self.leave_episode(now, trace);
             }
             Episode::Open if seen.duplicate || !self.board.sacked().is_zero() => {

@@ -50,7 +50,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let was = self.episode.state();
         let leave = match was {
             CaState::Open | CaState::Disorder => false,
-            CaState::Cwr | CaState::Loss => complete,
+            CaState::Cwr => complete && (self.una > self.recover || !self.holds_cuts()),
+            CaState::Loss => complete,
             CaState::Recovery => complete || self.detector.exits_on_partial_ack(),
         };
         if !leave {

@@ -158,9 +158,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // With nothing in flight there are no ACKs to spread it over; with less than the window will
         // be, there is nothing to spread, and what the application writes next need not wait for
         // them.
-        let spread = match self.policy.recovery {
-            RecoverySending::PrrLinux43 => true,
-            _ => !self.is_idle() && flight.recover_fs > self.reduced_window(),
+        let spread = match self.holds_cuts() {
+            true => !flight.recover_fs.is_zero(),
+            false => !self.is_idle() && flight.recover_fs > self.reduced_window(),
         };
         let episode = Episode::Cwr {
             prr: if spread { self.new_prr(flight) } else { None },
@@ -169,6 +169,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.enter(episode, trace);
         // After a reduction for whatever reason (RFC 3168 section 6.1.2).
         self.cwr_due = true;
+    }
+
+    /// Whether a cut lasts until something is acknowledged that was sent since, and so told the peer CWR:
+    /// also while nothing is in flight (`tcp_fastretrans_alert` of Linux).
+    pub(super) fn holds_cuts(&self) -> bool {
+        self.policy.recovery == RecoverySending::PrrLinux43
     }
 
     /// What is outstanding, where no ACK brings the news.

@@ -16,7 +16,7 @@ impl Knobs for TcpSpec {
         knob! { sack: "sack", "SACK", Kind::Or("auto", &Kind::Switch),
         "Selective acknowledgements: as the loss detector uses them or not, or said. The detectors reno, newreno and go-back-n work without, and are refused with on; sack is with off.", "RFC 2018" },
         knob! { prr: "prr", "PRR", Kind::Choice(&["on", "linux-4.3", "off"]),
-        "Proportional rate reduction; as Linux had it from 4.3 on, by which a mark that finds nothing in flight leaves what its ACK delivered, often one segment, until more is acknowledged; or none, so that the window is reduced at once. Left out: that Linux counts packets; what an ACK delivers is rounded up to whole segments.", "RFC 9937, Linux tcp_cwnd_reduction" },
+        "Proportional rate reduction; as Linux had it from 4.3 on, by which after a mark a window of which all is acknowledged leaves what the last ACK delivered, often one segment, until more is acknowledged; or none, so that the window is reduced at once. Left out: that Linux counts packets; what an ACK delivers is rounded up to whole segments.", "RFC 9937, Linux tcp_cwnd_reduction" },
         knob! { limited_transmit: "limited_transmit", "limited transmit", Kind::Switch,
         "New segments for the first two duplicate ACKs.", "RFC 3042" },
         knob! { undo_spurious: "undo", "undo", Kind::Switch,

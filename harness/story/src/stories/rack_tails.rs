@@ -41,7 +41,7 @@ pub const STORY: Story = Story {
             ],
         ),
         Table::own(
-            "What the text has, and ours of three hosts that send to a fourth, each a stream without an end and \
+            "What the text has, and ours of two hosts that send to a third, each a stream without an end and \
              one call of each size after the other, in ms",
             percentiles::table,
         ),
@@ -91,9 +91,9 @@ pub const STORY: Story = Story {
             "the experiment, with all percentiles",
         ),
         Next::new(
-            "narrows run rack-tails --set traffic.large.connections=1 --set traffic.small.connections=1 --set traffic.small.request=10KiB --set traffic.stream.kind=bulk --set traffic.stream.from=h1..h3 --set traffic.stream.to=h0 --set host.tcp.prr=linux-4.3 --sweep congestion=cubic,dctcp --set run.duration=4s",
-            "D14's senders; with host.tcp.prr=on a mark with a reply leaves no window of one segment, and the \
-             receiver of 2015 no tail",
+            "narrows run rack-tails --set network.hosts=3 --set traffic.large.clients=h1..h2 --set traffic.small.clients=h1..h2 --set traffic.large.connections=1 --set traffic.small.connections=1 --set traffic.small.request=10KiB --set traffic.stream.kind=bulk --set traffic.stream.from=h1..h2 --set traffic.stream.to=h0 --set host.tcp.prr=linux-4.3 --sweep congestion=cubic,dctcp -r 3 --set run.duration=3s",
+            "D14's senders; with host.tcp.prr=on no call begins with one segment for a mark before, and \
+             the receiver of 2015 has no tail",
         ),
         Next::new("narrows keys dctcp_receiver", "the receivers"),
     ],
