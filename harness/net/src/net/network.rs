@@ -11,6 +11,7 @@ mod receive;
 mod send;
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 
 use narrows::prefetch::prefetch;
 
@@ -550,7 +551,6 @@ impl<P: Packet> Network<P> {
             if time > now {
                 break;
             }
-            pool.departures.pop();
             let port = &mut self.ports[at as usize];
             let freed = if port.decides_in_turn() {
                 port.settle_in_turn(now, &mut self.slab)
@@ -558,9 +558,15 @@ impl<P: Packet> Network<P> {
                 port.settle(now, &self.slab)
             };
             pool.give_back(port.held().bytes, freed);
-            match port.next_departure(&self.slab) {
-                Some(next) => pool.departures.push(Reverse((next, at))),
-                None => port.pool_knows = false,
+            let next = port.next_departure(&self.slab);
+            if let Some(mut first) = pool.departures.peek_mut() {
+                match next {
+                    Some(next) => *first = Reverse((next, at)),
+                    None => {
+                        PeekMut::pop(first);
+                        port.pool_knows = false;
+                    }
+                }
             }
         }
     }

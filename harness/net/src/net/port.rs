@@ -92,8 +92,10 @@ enum Kind {
     Plain,
     /// The same with a step for marks, above which it is as any.
     Step,
-    /// Anything.
+    /// Anything else but that.
     Any,
+    /// Anything, and the course of its queue or the integral of it is recorded.
+    Recorded,
 }
 
 /// When a packet leaves.
@@ -217,7 +219,7 @@ impl Port {
     /// Lets leave what leaves until `now`; returns the bytes that frees.
     #[inline(always)]
     pub(crate) fn settle<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
-        if self.kind == Kind::Any {
+        if self.kind == Kind::Recorded {
             return self.settle_recording(now, slab);
         }
         self.settle_with(now, slab, |_, _| {})
@@ -400,7 +402,7 @@ impl Port {
         // What a stopped transmitter is given departs never, and has no event.
         let first = self.chain(i, len, depth, slab) && depart != SimTime::MAX;
         let arrives = first.then(|| depart + self.delay);
-        if self.kind == Kind::Any {
+        if self.kind == Kind::Recorded {
             self.note_push(now, head_of_line, i, len, depart);
         }
         arrives
@@ -481,7 +483,7 @@ impl Port {
     /// Whether there is nothing to look for but a step.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.kind != Kind::Any
+        matches!(self.kind, Kind::Plain | Kind::Step)
     }
 
     /// What becomes of a packet at a [plain](Self::is_plain) port that holds `depth`.
@@ -499,17 +501,10 @@ impl Port {
 
     /// What it has that most have not, to be given more of it.
     fn rare_mut(&mut self) -> &mut Rare {
-        self.kind = Kind::Any;
-        self.rare.get_or_insert_default()
-    }
-
-    /// The same, of a port where it has to be looked at for each packet.
-    #[inline]
-    fn any(&mut self) -> Option<&mut Rare> {
-        match self.kind {
-            Kind::Any => self.rare.as_deref_mut(),
-            Kind::Plain | Kind::Step => None,
+        if self.is_plain() {
+            self.kind = Kind::Any;
         }
+        self.rare.get_or_insert_default()
     }
 
     /// The first packet of a [plain](Self::is_plain) port has arrived, `behind` which another may be:

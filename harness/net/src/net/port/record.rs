@@ -1,24 +1,24 @@
 //! What is recorded of a port's queue: its course, its integral. Of most nothing is.
 
-use super::Port;
+use super::{Kind, Port};
 use crate::net::buffer::InService;
 use crate::net::stats::{Credit, QueueArea, QueueTrace};
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
 
 impl Port {
-    /// [`Self::settle`] where the queue may be recorded.
+    /// [`Self::settle`] where the queue is recorded.
     #[inline(never)]
     pub(super) fn settle_recording<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
         self.settle_with(now, slab, |port, at| {
             let queued = port.held();
-            if let Some(rare) = port.any() {
+            if let Some(rare) = port.rare.as_deref_mut() {
                 rare.record(at, queued);
             }
         })
     }
 
-    /// Records that slot `i` has joined the queue, where that is recorded.
+    /// Records that slot `i` has joined the queue.
     #[inline(never)]
     pub(super) fn note_push(
         &mut self,
@@ -30,7 +30,7 @@ impl Port {
     ) {
         let queued = self.held();
         let (in_service, cursor) = (self.in_service, self.cursor);
-        if let Some(rare) = self.any() {
+        if let Some(rare) = self.rare.as_deref_mut() {
             let until = match in_service {
                 InService::Counted => depart,
                 InService::NotCounted if cursor == i => now,
@@ -43,8 +43,8 @@ impl Port {
 
     /// Records the queue from now on.
     pub(crate) fn trace(&mut self) {
-        let rare = self.rare_mut();
-        rare.trace.get_or_insert_default();
+        self.kind = Kind::Recorded;
+        self.rare_mut().trace.get_or_insert_default();
     }
 
     /// What was recorded.
@@ -55,6 +55,7 @@ impl Port {
     /// Integrates the queue from now on, before the port has taken anything.
     pub(crate) fn measure(&mut self) {
         assert_eq!(self.stats.packets, 0, "from the first packet on");
+        self.kind = Kind::Recorded;
         self.rare_mut().credit = Some(Credit::default());
     }
 
