@@ -128,10 +128,11 @@ pub(crate) struct Pool {
     spec: PoolSpec,
     /// What ports share: all but their reserves.
     common: u64,
-    /// Of that.
+    /// Of that, as far as its ports were looked at.
     used: u64,
     max_used: u64,
-    /// Ports that hold something, by their next departure; may name one that has left since.
+    /// Ports that hold something, by their next departure; may name one that has left since, with the port
+    /// looked at after it.
     pub(crate) departures: BinaryHeap<Reverse<(SimTime, u32)>>,
 }
 
@@ -156,7 +157,15 @@ impl Pool {
         self.verdict_after(0, held, len)
     }
 
-    /// The same once `freed` bytes have been given back.
+    /// Whether it takes `len` more of a port that holds `held` however much of what it counts as used has left since, and the most that
+    /// was used stays what it is.
+    #[inline]
+    pub(crate) fn takes_at_least(&self, held: u64, len: u32) -> bool {
+        self.used + self.shared(held, len.into()) <= self.max_used
+            && self.verdict(held, len) == PoolVerdict::Admit
+    }
+
+    /// [`Self::verdict`] once `freed` bytes have been given back.
     #[inline]
     pub(crate) fn verdict_after(&self, freed: u64, held: u64, len: u32) -> PoolVerdict {
         let used = self.used.saturating_sub(self.shared(held, freed));

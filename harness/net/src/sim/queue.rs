@@ -34,7 +34,7 @@ const BUCKETS: usize = 4_096;
 const WORDS: usize = BUCKETS / 64;
 const NIL: u32 = u32::MAX;
 /// Events of a bucket among which the first is looked for one by one.
-const FEW: u32 = 6;
+const FEW: u32 = 8;
 
 /// One event: look at source `id` at `time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +89,8 @@ pub struct EventQueue {
     near: BinaryHeap<Reverse<Key>>,
     /// The other events before `horizon`, all of the bucket before it.
     split: Split,
+    /// Whether there are any of either.
+    any_near: bool,
     /// First bucket (counted from the start of time) that has not been split.
     horizon: u64,
     /// Head of the chain of nodes of each bucket.
@@ -147,6 +149,7 @@ impl Default for EventQueue {
                 used: 0,
                 heads: [NIL; 64],
             },
+            any_near: false,
             horizon: 0,
             buckets: Box::new([NIL; BUCKETS]),
             used: [0; WORDS],
@@ -192,8 +195,10 @@ impl EventQueue {
     #[cold]
     fn push_heap(&mut self, slot: u64, key: Key) {
         if slot + 1 == self.horizon {
+            self.any_near = true;
             self.push_split(key);
         } else if slot < self.horizon {
+            self.any_near = true;
             self.near.push(Reverse(key));
         } else {
             self.far.push(Reverse(key));
@@ -214,7 +219,7 @@ impl EventQueue {
 
     #[inline(always)]
     fn pop_key(&mut self, limit: SimTime) -> Key {
-        if self.split.used != 0 || !self.near.is_empty() {
+        if self.any_near {
             return self.pop_slow(limit);
         }
         // The common case: the next bucket holds few events, and nothing far is as near.
@@ -303,6 +308,13 @@ impl EventQueue {
 
     #[inline(never)]
     fn pop_slow(&mut self, limit: SimTime) -> Key {
+        let key = self.pop_any(limit);
+        self.any_near = self.split.used != 0 || !self.near.is_empty();
+        key
+    }
+
+    #[inline(always)]
+    fn pop_any(&mut self, limit: SimTime) -> Key {
         loop {
             let part = self.split.used.trailing_zeros() as usize;
             let Some(&head) = self.split.heads.get(part) else {

@@ -68,21 +68,16 @@ impl<P: Packet> Network<P> {
         }
         let hop = *self.slab.hop(i);
         let pool = self.ports[at as usize].pool;
-        if pool == NO_POOL {
-            self.ports[at as usize].settle(now, &self.slab);
-        } else {
-            self.settle_pool(pool, now);
-        }
+        self.settle(at, now);
         let port = &mut self.ports[at as usize];
         let len = port.buffer_len(hop.l3_len);
         let depth = port.depth(&self.slab);
         if !port.admits(depth, len) {
             return self.discard(now, at, i, DropReason::Full, tap);
         }
-        if pool != NO_POOL
-            && let Some(pool) = self.pools.get(pool as usize)
-        {
-            match pool.verdict(port.held().bytes, len) {
+        if pool != NO_POOL {
+            let held = port.held().bytes;
+            match self.pool_verdict(pool, now, held, len) {
                 PoolVerdict::Admit => {}
                 PoolVerdict::OverThreshold => {
                     return self.discard(now, at, i, DropReason::OverThreshold, tap);
@@ -92,6 +87,7 @@ impl<P: Packet> Network<P> {
                 }
             }
         }
+        let port = &mut self.ports[at as usize];
         let idle_since = port.idle_since();
         let verdict = match port.tail_rule_mut() {
             None => TailVerdict::Pass,
@@ -128,6 +124,17 @@ impl<P: Packet> Network<P> {
                 self.slab.body(i),
             );
         }
+    }
+
+    /// Whether a pool takes `len` bytes of a port that holds `held` at `now`. What its ports have sent since
+    /// they were looked at counts as held, until something hangs on it.
+    #[inline(always)]
+    fn pool_verdict(&mut self, pool: u32, now: SimTime, held: u64, len: u32) -> PoolVerdict {
+        if self.pools[pool as usize].takes_at_least(held, len) {
+            return PoolVerdict::Admit;
+        }
+        self.settle_pool(pool, now);
+        self.pools[pool as usize].verdict(held, len)
     }
 
     /// The packet in slot `i` is the first on port `at`'s link and arrives at `time`.
