@@ -24,7 +24,7 @@ pub(super) struct StoryArgs {
     #[arg(value_name = "NAME")]
     name: Vec<String>,
     /// Run all rows, with all their runs; otherwise what takes less than a minute on two cores.
-    #[arg(long)]
+    #[arg(long, requires = "name")]
     full: bool,
     /// Run its twin on this machine's kernel, in network namespaces, beside the simulation: hosts of
     /// the kernel's, and of ours. Takes root. Fails where a claim differs.
@@ -40,8 +40,8 @@ pub(super) struct StoryArgs {
     #[arg(short, long, value_name = "DIR", requires = "name")]
     out: Option<PathBuf>,
     /// Write STORIES.md and its figures in this folder: the section of the story, or without a name
-    /// all of it.
-    #[arg(long, value_name = "DIR", conflicts_with = "full")]
+    /// all of it. With --full and a name: the page beside it with what all rows and runs show.
+    #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
     /// Runs at the same time [default: one for each core]; changes no result.
     #[arg(short = 'j', long, value_name = "N", value_parser = super::values::whole(1, 1_024))]
@@ -79,7 +79,14 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
     if let Some(dir) = &args.out {
         write_folder(dir, &report)?;
     }
-    if let Some(dir) = &args.docs {
+    if let Some(dir) = &args.docs
+        && args.full
+    {
+        let dir = dir.join(docs::FOLDER);
+        folder("page", &dir)?;
+        let path = dir.join(docs::full_name(story.name));
+        OutputFile::create("page", &path)?.finish_with(docs::full(&report).as_bytes())?;
+    } else if let Some(dir) = &args.docs {
         let path = dir.join(docs::PAGE);
         let before = match fs::read_to_string(&path) {
             Ok(before) => before,

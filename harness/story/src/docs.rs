@@ -1,7 +1,7 @@
 //! `docs/STORIES.md`: a section for each story, between markers, so that one can be written anew.
 
 use crate::grid::Grid;
-use crate::report::{Report, Verdict};
+use crate::report::{ClaimReport, Report, Verdict};
 use crate::stories;
 use crate::story::Live;
 use narrows_report::chart::{Chart, Theme};
@@ -23,6 +23,11 @@ fn end(name: &str) -> String {
 /// What the name of a story is in names of files and links: `rack-unfair`.
 pub fn file_name(story: &str) -> String {
     story.replace(' ', "-")
+}
+
+/// The page in [`FOLDER`] of what a story shows with `--full`.
+pub fn full_name(story: &str) -> String {
+    format!("{}-full.md", file_name(story))
 }
 
 /// `document` with the section of a story written anew; a page that has none yet gets it where its
@@ -59,7 +64,7 @@ pub fn opening() -> String {
          that runs it and what came out; a row that nothing runs yet says so, and what it takes.\n\n\
          `narrows story` lists the stories, `narrows story NAME` tells one in less than a minute, \
          and `--full` runs what takes longer. `narrows story NAME --docs docs` writes its section \
-         here. A claim *holds* if what was to be shown came out within its tolerance, and *differs* \
+         here, with `--full` a page of its own beside the figures. A claim *holds* if what was to be shown came out within its tolerance, and *differs* \
          with the reason if not; it *takes --full* where only more runs decide, and then has to hold with \
          them.\n\n",
     );
@@ -86,6 +91,43 @@ pub fn section(report: &Report<'_>) -> String {
     for (name, chart) in drawn(report, &file_name(story.name)) {
         let _ = writeln!(out, "![{}]({FOLDER}/{name})\n", chart.title);
     }
+    out += &tables_and_verdicts(report);
+    let waits = |row: &ClaimReport| matches!(row.verdict, Verdict::NeedsFull(_));
+    if report.rows.iter().any(waits) {
+        let page = full_name(story.name);
+        let _ = writeln!(
+            out,
+            "With `--full`: [{page}]({FOLDER}/{page}) has all rows judged by all runs.\n"
+        );
+    }
+    out += &match story.live {
+        Live::Twin(twin) => format!(
+            "Live: `narrows story {} --live`. {}\n\n",
+            story.name, twin.about
+        ),
+        Live::Cannot(why) => format!("Live: not possible, {why}.\n\n"),
+        Live::Elsewhere(what) => format!("Live: {what}.\n\n"),
+    };
+    let _ = writeln!(out, "Next:\n");
+    for next in story.next {
+        let _ = writeln!(out, "- `{}`: {}", next.what, next.shows);
+    }
+    out
+}
+
+/// The page of what a story shows with `--full`, which [`full_name`] names.
+pub fn full(report: &Report<'_>) -> String {
+    let name = report.story.name;
+    format!(
+        "# {name}, with all rows and all runs\n\n`narrows story {name} --full --docs docs` writes this page. What \
+         the story shows in less than a minute is in [{PAGE}](../{PAGE}#{}).\n\n{}",
+        file_name(name),
+        tables_and_verdicts(report)
+    )
+}
+
+fn tables_and_verdicts(report: &Report<'_>) -> String {
+    let mut out = String::new();
     for (title, grid) in &report.tables {
         let _ = writeln!(out, "{title}:\n");
         match grid {
@@ -109,18 +151,6 @@ pub fn section(report: &Report<'_>) -> String {
     });
     out += &markdown(&claims_grid(rows));
     out += "\n";
-    out += &match story.live {
-        Live::Twin(twin) => format!(
-            "Live: `narrows story {} --live`. {}\n\n",
-            story.name, twin.about
-        ),
-        Live::Cannot(why) => format!("Live: not possible, {why}.\n\n"),
-        Live::Elsewhere(what) => format!("Live: {what}.\n\n"),
-    };
-    let _ = writeln!(out, "Next:\n");
-    for next in story.next {
-        let _ = writeln!(out, "- `{}`: {}", next.what, next.shows);
-    }
     out
 }
 

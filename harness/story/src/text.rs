@@ -4,6 +4,7 @@ use crate::claims;
 use crate::grid::Grid;
 use crate::report::{Report, Verdict};
 use crate::stories;
+use crate::story::Live;
 use crate::twin::Told;
 use narrows_report::table::{BOLD, Colour, DIM, GREEN, RED, YELLOW};
 use std::fmt::Write;
@@ -72,6 +73,18 @@ pub fn report(report: &Report<'_>, colour: Colour, columns: usize) -> String {
         // On a line of its own, however long it is, so that it can be pasted.
         let _ = writeln!(out, "  {}", next.what);
         out += &dim(&wrapped(next.shows, "    ", columns), colour);
+    }
+    for (name, figure) in &report.figures {
+        if let Ok(chart) = figure {
+            let of = if name.is_empty() { "" } else { " --figure " };
+            let story = report.story.name;
+            let _ = writeln!(out, "  narrows story {story} --svg FILE{of}{name}");
+            out += &dim(&wrapped(&chart.title, "    ", columns), colour);
+        }
+    }
+    if let Live::Twin(twin) = report.story.live {
+        let _ = writeln!(out, "  narrows story {} --live", report.story.name);
+        out += &dim(&wrapped(twin.about, "    ", columns), colour);
     }
     out
 }

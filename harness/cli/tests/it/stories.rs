@@ -67,3 +67,39 @@ fn a_figure_that_a_story_does_not_have_is_refused_at_once() {
     );
     assert!(ran.stdout.is_empty() && !path.exists());
 }
+
+/// The one that takes no time.
+#[test]
+fn a_story_ends_with_its_figures_and_its_twin_as_commands() {
+    let folder = std::env::temp_dir().join(format!("narrows-story-ends-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let narrows = |line: &str| {
+        Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .args(line.split(' '))
+            .current_dir(&folder)
+            .output()
+            .unwrap()
+    };
+    let told = narrows("story writes");
+    let told = String::from_utf8_lossy(&told.stdout);
+    let lines: Vec<&str> = told.lines().map(str::trim).collect();
+    assert!(lines.contains(&"narrows story writes --live"), "{told}");
+    let figure = "story writes --svg FILE";
+    assert!(
+        lines.contains(&format!("narrows {figure}").as_str()),
+        "{told}"
+    );
+    assert!(narrows(figure).status.success());
+    let svg = fs::read_to_string(folder.join("FILE")).unwrap();
+    assert!(svg.starts_with("<svg"), "{svg}");
+
+    assert!(narrows("story writes --full --docs .").status.success());
+    let page = fs::read_to_string(folder.join("stories/writes-full.md")).unwrap();
+    assert!(page.contains("| S7 | "), "{page}");
+    assert!(!page.contains("takes --full"), "{page}");
+    assert!(!folder.join("STORIES.md").exists());
+    let unnamed = narrows("story --full --docs .");
+    let err = String::from_utf8_lossy(&unnamed.stderr);
+    assert!(!unnamed.status.success() && err.contains("NAME"), "{err}");
+    fs::remove_dir_all(&folder).unwrap();
+}
