@@ -79,23 +79,10 @@ pub(super) fn run(app: &App, args: &StoryArgs, console: &mut Console<'_>) -> Res
     if let Some(dir) = &args.out {
         write_folder(dir, &report)?;
     }
-    if let Some(dir) = &args.docs
-        && args.full
-    {
-        let dir = dir.join(docs::FOLDER);
-        folder("page", &dir)?;
-        let path = dir.join(docs::full_name(story.name));
-        OutputFile::create("page", &path)?.finish_with(docs::full(&report).as_bytes())?;
-    } else if let Some(dir) = &args.docs {
-        let path = dir.join(docs::PAGE);
-        let before = match fs::read_to_string(&path) {
-            Ok(before) => before,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => docs::opening(),
-            Err(e) => return Err(Stop::Failed(format!("cannot read {}: {e}", path.display()))),
-        };
-        let page = docs::replaced(&before, story.name, &docs::section(&report));
-        write_figures(dir, &report)?;
-        OutputFile::create("page", &path)?.finish_with(page.as_bytes())?;
+    match &args.docs {
+        Some(dir) if args.full => write_full(dir, &report)?,
+        Some(dir) => write_section(dir, &report)?,
+        None => {}
     }
     // Last: there may be none, where it takes all rows.
     if let Some((path, figure)) = svg {
@@ -282,6 +269,27 @@ fn write_figures(dir: &Path, report: &Report<'_>) -> Result<(), Stop> {
         OutputFile::create("figure", &dir.join(name))?.finish_with(svg.as_bytes())?;
     }
     Ok(())
+}
+
+/// The section of a story in the page, with its figures.
+fn write_section(dir: &Path, report: &Report<'_>) -> Result<(), Stop> {
+    let path = dir.join(docs::PAGE);
+    let before = match fs::read_to_string(&path) {
+        Ok(before) => before,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => docs::opening(),
+        Err(e) => return Err(Stop::Failed(format!("cannot read {}: {e}", path.display()))),
+    };
+    let page = docs::replaced(&before, report.story.name, &docs::section(report));
+    write_figures(dir, report)?;
+    Ok(OutputFile::create("page", &path)?.finish_with(page.as_bytes())?)
+}
+
+/// The page beside the figures of what a story shows with all rows and runs.
+fn write_full(dir: &Path, report: &Report<'_>) -> Result<(), Stop> {
+    let dir = dir.join(docs::FOLDER);
+    folder("page", &dir)?;
+    let path = dir.join(docs::full_name(report.story.name));
+    Ok(OutputFile::create("page", &path)?.finish_with(docs::full(report).as_bytes())?)
 }
 
 /// Figures, tables and verdicts as files.

@@ -1,4 +1,5 @@
-//! `docs/STORIES.md`: a section for each story, between markers, so that one can be written anew.
+//! `docs/STORIES.md`: a section for each story, between markers, so that one can be written anew; and
+//! pages of what stories show with `--full`.
 
 use crate::grid::Grid;
 use crate::report::{ClaimReport, Report, Verdict};
@@ -64,7 +65,8 @@ pub fn opening() -> String {
          that runs it and what came out; a row that nothing runs yet says so, and what it takes.\n\n\
          `narrows story` lists the stories, `narrows story NAME` tells one in less than a minute, \
          and `--full` runs what takes longer. `narrows story NAME --docs docs` writes its section \
-         here, with `--full` a page of its own beside the figures. A claim *holds* if what was to be shown came out within its tolerance, and *differs* \
+         here, with `--full` a page of its own beside the figures. A claim *holds* if what was to be \
+         shown came out within its tolerance, and *differs* \
          with the reason if not; it *takes --full* where only more runs decide, and then has to hold with \
          them.\n\n",
     );
@@ -126,6 +128,7 @@ pub fn full(report: &Report<'_>) -> String {
     )
 }
 
+/// What both have.
 fn tables_and_verdicts(report: &Report<'_>) -> String {
     let mut out = String::new();
     for (title, grid) in &report.tables {

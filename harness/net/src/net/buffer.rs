@@ -131,8 +131,7 @@ pub(crate) struct Pool {
     /// Of that, as far as its ports were looked at.
     used: u64,
     max_used: u64,
-    /// Ports that hold something, by their next departure; may name one that has left since, with the port
-    /// looked at after it.
+    /// Ports that hold something, by a departure that is their next one or was.
     pub(crate) departures: BinaryHeap<Reverse<(SimTime, u32)>>,
 }
 
@@ -157,10 +156,10 @@ impl Pool {
         self.verdict_after(0, held, len)
     }
 
-    /// Whether it takes `len` more of a port that holds `held` however much of what it counts as used has left since, and the most that
-    /// was used stays what it is.
+    /// Whether a port that holds `held` bytes may take `len` more, and the peak stays what it is, even if
+    /// nothing that counts as used has left since.
     #[inline]
-    pub(crate) fn takes_at_least(&self, held: u64, len: u32) -> bool {
+    pub(crate) fn admits_unsettled(&self, held: u64, len: u32) -> bool {
         self.used + self.shared(held, len.into()) <= self.max_used
             && self.verdict(held, len) == PoolVerdict::Admit
     }

@@ -92,9 +92,9 @@ enum Kind {
     Plain,
     /// The same with a step for marks, above which it is as any.
     Step,
-    /// Anything else but that.
+    /// Anything.
     Any,
-    /// Anything, and the course of its queue or the integral of it is recorded.
+    /// Anything, and its queue's course or integral is recorded.
     Recorded,
 }
 

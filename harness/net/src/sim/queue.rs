@@ -117,7 +117,7 @@ struct Split {
 }
 
 impl Split {
-    /// Puts node `i`, whose time it is, in; what is to follow it.
+    /// Puts node `i`, which is due at `picos`, first in its part: what is to follow it.
     #[inline]
     fn link(&mut self, i: u32, picos: u64) -> u32 {
         let part = (picos >> SPLIT_BITS) as usize % 64;
@@ -188,12 +188,12 @@ impl EventQueue {
         if slot.wrapping_sub(self.horizon) < BUCKETS as u64 {
             self.push_bucket(slot, key);
         } else {
-            self.push_heap(slot, key);
+            self.push_elsewhere(slot, key);
         }
     }
 
     #[cold]
-    fn push_heap(&mut self, slot: u64, key: Key) {
+    fn push_elsewhere(&mut self, slot: u64, key: Key) {
         if slot + 1 == self.horizon {
             self.any_near = true;
             self.push_split(key);
@@ -294,7 +294,7 @@ impl EventQueue {
         Some(least)
     }
 
-    /// Takes a node out of its chain, and its key: what follows it, which is the head of the chain if it
+    /// Takes a node out of its chain and frees it: what follows it, which is the chain's head where it
     /// was.
     #[inline(always)]
     fn unlink(&mut self, least: &Least) -> u32 {

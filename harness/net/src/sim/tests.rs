@@ -18,7 +18,7 @@ use crate::net::{
     PortSpec, Star, TieOrder, TopologyError, When,
 };
 use crate::sim::queue::Event;
-use crate::sim::rng::Probability;
+use crate::sim::rng::{Component, Probability, Stream};
 
 const US: u64 = 1_000_000;
 /// 1040 bytes at 1 Gb/s.
@@ -271,24 +271,27 @@ fn drops_at_the_head_are_accounted_for() {
     }
 }
 
+/// Sends a packet from one host to another.
+fn send_at(network: &mut Network<BlastPacket>, now: SimTime, number: u64, (from, to): (u32, u32)) {
+    let packet = BlastPacket {
+        from: HostId(from),
+        to: HostId(to),
+        len: 1_000,
+        number,
+        is_ack: false,
+        ecn_capable: false,
+        marked: false,
+        corrupt: false,
+        dscp: 0,
+        trimmed: false,
+    };
+    network.send(now, HostId(from), packet, &mut NoTap).unwrap();
+}
+
 /// Sends one packet from each listed host to another at time 0 and runs until all is idle.
 fn send_all(network: &mut Network<BlastPacket>, pairs: &[(u32, u32)]) {
-    for (number, &(from, to)) in (0..).zip(pairs) {
-        let packet = BlastPacket {
-            from: HostId(from),
-            to: HostId(to),
-            len: 1_000,
-            number,
-            is_ack: false,
-            ecn_capable: false,
-            marked: false,
-            corrupt: false,
-            dscp: 0,
-            trimmed: false,
-        };
-        network
-            .send(SimTime::ZERO, HostId(from), packet, &mut NoTap)
-            .unwrap();
+    for (number, &pair) in (0..).zip(pairs) {
+        send_at(network, SimTime::ZERO, number, pair);
     }
     while let Some(event) = network.events.pop_until(SimTime::MAX) {
         network.handle(event, &mut NoTap);
@@ -330,6 +333,66 @@ fn dynamic_thresholds_follow_the_formula() {
         }
         let (used, max) = network.pool_used(SimTime::MAX, PoolId(0));
         assert_eq!((used, max), (0, each * u64::from(ports) * 1_000));
+    }
+}
+
+/// What ports hold is added up at each instant in one run, and nobody looks in the other: the same packets
+/// are dropped, and the peak is that of the sums.
+#[test]
+fn a_pool_decides_alike_however_seldom_it_is_looked_at() {
+    for seed in 0..40 {
+        let run = |looks: bool| {
+            let mut a = attach(Capacity::Unlimited);
+            a.port.pool = Some(PoolId(0));
+            let mut spec = StarRun::uniform(12, &a, 1);
+            spec.pools = vec![PoolSpec {
+                size: ByteCount::new(12_000),
+                reserve: ByteCount::new(seed % 3 * 300),
+                alpha_num: 1,
+                alpha_den: 1 + seed as u32 % 4,
+            }];
+            let mut network = spec.build().unwrap();
+            let mut random = Stream::new(seed, Component::Host, 0);
+            let (mut now, mut peak) = (SimTime::ZERO, 0);
+            for number in 0..300 {
+                let gap = random.below(2_500_000);
+                now += SimTime::from_picos(gap);
+                handle_until(&mut network, now, looks, &mut peak);
+                let pair = (random.below(9) as u32 + 3, random.below(3) as u32);
+                send_at(&mut network, now, number, pair);
+            }
+            handle_until(&mut network, SimTime::MAX, looks, &mut peak);
+            let ports = (0..3).map(|p| network.port_to(HostId(p)).unwrap());
+            let stats: Vec<_> = ports.map(|port| network.stats(port)).collect();
+            (stats, network.pool_used(SimTime::MAX, PoolId(0)), peak)
+        };
+        let (looked, unlooked) = (run(true), run(false));
+        assert_eq!(looked.0, unlooked.0, "seed {seed}");
+        assert_eq!(looked.1, unlooked.1, "seed {seed}");
+        if seed % 3 == 0 {
+            assert_eq!(unlooked.1, (0, looked.2), "seed {seed}");
+        }
+        let dropped: u64 = looked
+            .0
+            .iter()
+            .map(|s| s.dropped(DropReason::OverThreshold))
+            .sum();
+        assert!(dropped > 0, "seed {seed}: nothing hangs on the pool");
+    }
+}
+
+/// Handles what is due; with `looks` adds up what three ports hold each time.
+fn handle_until(network: &mut Network<BlastPacket>, limit: SimTime, looks: bool, peak: &mut u64) {
+    while let Some(event) = network.events.pop_until(limit) {
+        if let Some((_, slot)) = network.handle(event, &mut NoTap) {
+            network.release(slot);
+        }
+        if looks {
+            let ports = [0, 1, 2].map(|p| network.port_to(HostId(p)).unwrap());
+            let held = ports.map(|port| network.queued(event.time, port).bytes);
+            *peak = held.iter().sum::<u64>().max(*peak);
+            network.pool_used(event.time, PoolId(0));
+        }
     }
 }
 

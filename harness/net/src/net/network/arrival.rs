@@ -130,7 +130,7 @@ impl<P: Packet> Network<P> {
     /// they were looked at counts as held, until something hangs on it.
     #[inline(always)]
     fn pool_verdict(&mut self, pool: u32, now: SimTime, held: u64, len: u32) -> PoolVerdict {
-        if self.pools[pool as usize].takes_at_least(held, len) {
+        if self.pools[pool as usize].admits_unsettled(held, len) {
             return PoolVerdict::Admit;
         }
         self.settle_pool(pool, now);
