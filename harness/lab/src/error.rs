@@ -35,6 +35,13 @@ pub enum LiveError {
     NoShaper,
     /// The kernel cannot make a port mark.
     NoMarking(MarkingError),
+    /// The kernel has no such congestion control.
+    NoCongestion {
+        /// Its name.
+        name: String,
+        /// Those that it has.
+        known: String,
+    },
     /// A name that cannot be a lab's.
     BadName(String),
     /// The host's place at the switch is taken.
@@ -120,6 +127,11 @@ impl fmt::Display for LiveError {
                  CONFIG_NET_SCH_TBF)",
             ),
             Self::NoMarking(e) => write!(f, "a port cannot mark for ECN: {e}"),
+            Self::NoCongestion { name, known } => write!(
+                f,
+                "the kernel has no congestion control {name}, of which its senders are to have one: \
+                 load it with `modprobe tcp_{name}`, or choose among what is there: {known}"
+            ),
             Self::BadName(name) => write!(
                 f,
                 "'{name}' cannot be the name of a lab: up to 32 letters, digits, '-' and '_', the \

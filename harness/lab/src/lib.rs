@@ -10,6 +10,7 @@ pub mod bulk;
 pub mod burst;
 pub mod calibrate;
 pub mod capture;
+mod counters;
 mod crowd;
 mod error;
 mod facing;

@@ -119,6 +119,12 @@ impl Namespace {
         })?
     }
 
+    /// Sets a variable of the TCP, by its name below /proc/sys/net/ipv4.
+    pub(super) fn set(&self, name: &str, value: &str) -> io::Result<()> {
+        let path = format!("/proc/sys/net/ipv4/{name}");
+        self.run(|| fs::write(path, value))?
+    }
+
     /// Write to a file of an interface below /sys/class/net, of which each mount shows one namespace.
     pub(super) fn write_attribute(
         &self,

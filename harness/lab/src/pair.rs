@@ -175,8 +175,7 @@ impl End {
 
     /// Sets a variable of the TCP, by its name below /proc/sys/net/ipv4.
     pub(crate) fn set(&self, name: &str, value: &str) -> io::Result<()> {
-        let path = format!("/proc/sys/net/ipv4/{name}");
-        self.namespace.run(|| fs::write(path, value))?
+        self.namespace.set(name, value)
     }
 
     /// Gives the route to the other host rules.

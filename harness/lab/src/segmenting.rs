@@ -9,7 +9,6 @@
 use crate::LiveError;
 use crate::lab::{self, FRAME, Owned, Port};
 use crate::meter::Interface;
-use crate::netlink::{Netlink, offload};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
 use narrows::{ByteCount, Rate};
@@ -73,12 +72,7 @@ pub fn kernel(load: Load, tso: Tso, cancel: &AtomicBool) -> Result<Sizes, LiveEr
     let to = lab.add_kernel_host(TO, &link, RouteRules::default())?;
     let _watch = lab.shape(Port::Further(TO), &Shape::port(RATE, FRAME * 4_000))?;
     if tso == Tso::Off {
-        let off = from.namespace.run(|| {
-            let own = Netlink::open()?.link(lab::KERNEL_INTERFACE)?.index;
-            let mut names = offload::TSO.iter();
-            names.try_for_each(|name| offload::switch(own, name, false))
-        });
-        off.and_then(|off| off).map_err(failed)?;
+        from.cut().map_err(failed)?;
     }
     let counted = || {
         let listener = sockets::listen(&to.namespace, PORT, 1, sockets::cubic)?;

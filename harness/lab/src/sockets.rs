@@ -1,7 +1,9 @@
 //! Sockets of hosts of the kernel's.
 
+use crate::LiveError;
 use crate::netns::Namespace;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::fs;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -20,9 +22,35 @@ pub(crate) fn socket() -> io::Result<Socket> {
 
 /// One with CUBIC: a namespace's own default must be one that anybody may have, a socket's need not.
 pub(crate) fn cubic() -> io::Result<Socket> {
+    with("cubic")
+}
+
+/// One with a congestion control.
+pub(crate) fn with(congestion: &str) -> io::Result<Socket> {
     let socket = socket()?;
-    socket.set_tcp_congestion(b"cubic")?;
+    choose(&socket, congestion)?;
     Ok(socket)
+}
+
+pub(crate) fn choose(socket: &Socket, congestion: &str) -> io::Result<()> {
+    socket.set_tcp_congestion(congestion.as_bytes())
+}
+
+/// Whether the kernel has a congestion control.
+///
+/// # Errors
+/// [`LiveError::NoCongestion`]: it has not.
+pub(crate) fn has(congestion: &str) -> Result<(), LiveError> {
+    with(congestion).map(drop).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+            LiveError::NoCongestion {
+                name: congestion.to_owned(),
+                known: known.unwrap_or_default().trim().replace(' ', ", "),
+            }
+        }
+        _ => LiveError::io(format!("choose the congestion control {congestion}"), e),
+    })
 }
 
 /// Listens at a host's `port` with what `socket` makes.

@@ -1,39 +1,43 @@
-//! Calls to one host through a port that marks, all hosts ours: where tails come from that a
-//! receiver of DCTCP makes.
+//! Calls to one host through a port that marks: where tails come from that a receiver of DCTCP makes, or a
+//! queue that stands. All hosts are the kernel's ([`run`]), or ours ([`run_ours`]).
 //!
 //! It is the live twin of traffic `rpc` as the story `rack tails` has it: calls of two sizes over
-//! connections that stay open, one at a time on each.
+//! connections that stay open, one at a time on each. One thread does what the applications of all hosts do.
 
-use crate::LiveError;
-use crate::lab::{self, Owned, Plug, Port};
-use crate::shaper::Shape;
+mod calls;
+
+use crate::counters::Counters;
+use crate::lab::{self, FRAME, KernelHost, Owned, Plug, Port, Watch};
+use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
+use crate::{LiveError, joined};
 use narrows::config::TcpConfig;
 use narrows::device::marking::QueueDepth;
+use narrows::driver::RealTime;
 use narrows::driver::tokio::{Stack, TcpListener, TcpStream};
 use narrows::interface::InterfaceConfig;
 use narrows::{ByteCount, Rate};
 use std::io;
-use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use std::net::{self, SocketAddr};
+use std::ops::{Add, Sub};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream as KernelStream;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 const PORT: u16 = 5_005;
 const SERVER: u8 = 1;
-const REPLY: usize = 100;
-const CHUNK: usize = 64 << 10;
-/// The bytes of a request that say how long it is.
-const LENGTH: usize = 8;
+/// From one look at the port to the next.
+const LOOK: Duration = Duration::from_millis(5);
+/// What may wait in the port to the server.
+const BUFFER: ByteCount = ByteCount::new(1_000_000);
 
 /// What runs.
 #[derive(Clone, Debug)]
 pub struct TailsSpec {
-    /// The TCP of all hosts.
-    pub tcp: TcpConfig,
-    /// What the port to the server carries.
+    /// What the port to the server carries; and the links of hosts of the kernel's.
     pub rate: Rate,
     /// It marks above so many packets.
     pub mark_above: u32,
@@ -41,7 +45,7 @@ pub struct TailsSpec {
     pub clients: u8,
     /// Sizes of requests, each with the connections of a client that make them.
     pub calls: Vec<(ByteCount, u8)>,
-    /// Calls that begin before are not counted.
+    /// Calls that begin before are not counted, nor is what happens until then.
     pub warm_up: Duration,
     /// For how long calls begin then.
     pub span: Duration,
@@ -52,6 +56,15 @@ pub struct TailsSpec {
 pub struct TailsRun {
     /// How long calls took that ended in time, by size.
     pub took: Vec<Vec<Duration>>,
+    /// Packets that waited in the port, on the mean of many looks.
+    pub mean_queue: f64,
+    /// What was counted.
+    pub counts: Counts,
+}
+
+/// What clients and the port count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
     /// Retransmission timeouts of the clients, all in all.
     pub timeouts: u64,
     /// Segments that they sent again.
@@ -62,149 +75,304 @@ pub struct TailsRun {
     pub marks: u64,
 }
 
-/// What a connection gave.
-struct Calls {
-    size: usize,
-    took: Vec<Duration>,
-    timeouts: u64,
-    sent_again: u64,
+impl Counts {
+    fn with(self, other: Self, f: fn(u64, u64) -> u64) -> Self {
+        Self {
+            timeouts: f(self.timeouts, other.timeouts),
+            sent_again: f(self.sent_again, other.sent_again),
+            drops: f(self.drops, other.drops),
+            marks: f(self.marks, other.marks),
+        }
+    }
 }
 
-/// Runs it in a lab of its own.
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+}
+
+impl Sub for Counts {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.with(other, u64::saturating_sub)
+    }
+}
+
+impl TailsSpec {
+    fn check(&self) -> Result<(), LiveError> {
+        match self.clients {
+            1..=50 => Ok(()),
+            _ => Err(LiveError::Invalid("from 1 to 50 clients".to_owned())),
+        }
+    }
+
+    /// The port to the server.
+    fn port(&self) -> Shape {
+        Shape {
+            mark_above: Some(QueueDepth::Packets(self.mark_above)),
+            ..Shape::port(self.rate, BUFFER)
+        }
+    }
+
+    /// The place in `calls` of each connection of a client.
+    fn connections(&self) -> impl Iterator<Item = usize> {
+        let calls = self.calls.iter().enumerate();
+        calls.flat_map(|(nth, (_, connections))| (0..*connections).map(move |_| nth))
+    }
+}
+
+/// Runs it on hosts of the kernel's with a congestion control at both ends, in a lab of their own. They
+/// have no tail loss probes (`tcp_early_retrans`), nor ECN but by the congestion control's own will, and cut
+/// super-frames, so that a packet of the port is a segment.
+///
+/// # Errors
+/// See [`LiveError`]; [`LiveError::NoCongestion`] where this kernel has no such congestion control.
+pub fn run(spec: &TailsSpec, congestion: &str, cancel: &AtomicBool) -> Result<TailsRun, LiveError> {
+    spec.check()?;
+    sockets::has(congestion)?;
+    let failed = |e| LiveError::io("call hosts of the kernel's", e);
+    let lab = Owned::for_run()?;
+    let link = Shape::port(spec.rate, FRAME * 1_000);
+    let mut hosts: Vec<KernelHost> = Vec::new();
+    for number in SERVER..=SERVER + spec.clients {
+        let host = lab.add_kernel_host(number, &link, RouteRules::default())?;
+        prepare(&host).map_err(failed)?;
+        hosts.push(host);
+    }
+    let watch = lab.shape(Port::Further(SERVER), &spec.port())?;
+    let (server, clients) = hosts.split_first().ok_or_else(nobody).map_err(failed)?;
+    let (asking, answering) = connect(spec, congestion, (server, clients)).map_err(failed)?;
+    let outside = Outside { watch, clients };
+    running(spec, outside, cancel, async |begins| {
+        for stream in answering {
+            tokio::spawn(calls::answer(KernelStream::from_std(stream)?));
+        }
+        let asking = asking.into_iter().map(|(nth, stream)| {
+            let stream = KernelStream::from_std(stream)?;
+            Ok((nth, stream))
+        });
+        let asking = asking.collect::<io::Result<Vec<_>>>()?;
+        let by_hosts = |_: &KernelStream| Ok(Counts::default());
+        calls::measure(asking, spec, by_hosts, begins).await
+    })
+    .map_err(failed)
+}
+
+fn prepare(host: &KernelHost) -> io::Result<()> {
+    let variables = [
+        ("tcp_no_metrics_save", "1"),
+        ("tcp_early_retrans", "0"),
+        ("tcp_ecn", "2"),
+    ];
+    let mut variables = variables.iter();
+    variables.try_for_each(|(name, value)| host.namespace.set(name, value))?;
+    host.cut()
+}
+
+/// Both ends of a connection that the kernel's clients have with the server.
+type Ends = (Vec<(usize, net::TcpStream)>, Vec<net::TcpStream>);
+
+fn connect(
+    spec: &TailsSpec,
+    congestion: &str,
+    (server, clients): (&KernelHost, &[KernelHost]),
+) -> io::Result<Ends> {
+    let socket = || sockets::with(congestion);
+    let listener = sockets::listen(&server.namespace, PORT, u8::MAX, socket)?;
+    let at = SocketAddr::new(lab::addresses(SERVER)[0], PORT);
+    let (mut asking, mut answering) = (Vec::new(), Vec::new());
+    for client in clients {
+        for nth in spec.connections() {
+            let stream = sockets::connect(&client.namespace, at, socket)?;
+            let accepted = sockets::accept(&listener)?;
+            accepted.set_nodelay(true)?;
+            for stream in [&stream, &accepted] {
+                stream.set_nonblocking(true)?;
+            }
+            asking.push((nth, stream));
+            answering.push(accepted);
+        }
+    }
+    Ok((asking, answering))
+}
+
+/// Runs it on hosts of ours at TAPs with a TCP, in a lab of their own.
 ///
 /// # Errors
 /// See [`LiveError`].
-pub fn run(spec: &TailsSpec, cancel: &AtomicBool) -> Result<TailsRun, LiveError> {
-    if spec.clients == 0 || spec.clients > 50 {
-        let why = "from 1 to 50 clients".to_owned();
-        return Err(LiveError::Invalid(why));
-    }
+pub fn run_ours(
+    spec: &TailsSpec,
+    tcp: &TcpConfig,
+    cancel: &AtomicBool,
+) -> Result<TailsRun, LiveError> {
+    spec.check()?;
     let lab = Owned::for_run()?;
     let mut plugged = Vec::new();
     for number in SERVER..=SERVER + spec.clients {
         let plug = Plug::Tap { offload: false };
         plugged.push(lab.lab().plug(number..=number, plug)?);
     }
-    let port = Shape {
-        mark_above: Some(QueueDepth::Packets(spec.mark_above)),
-        ..Shape::port(spec.rate, ByteCount::new(1_000_000))
+    let outside = Outside {
+        watch: lab.shape(Port::Host(SERVER), &spec.port())?,
+        clients: &[],
     };
-    let mut watch = lab.shape(Port::Host(SERVER), &port)?;
-    let failed = |e| LiveError::io("call hosts of ours", e);
-    let runtime = crate::runtime()?;
-    let mut run = runtime
-        .block_on(async {
-            let mut stacks = Vec::new();
-            for host in plugged {
-                let (mac, networks) = (lab::mac(host.number), lab::networks(host.number));
-                let interface = InterfaceConfig::new(mac, networks);
-                stacks.push(Stack::spawn(host.device, interface, spec.tcp.clone())?);
-            }
-            tokio::select! {
-                run = call(&stacks, spec) => run,
-                () = crate::cancelled(cancel) => Err(io::ErrorKind::Interrupted.into()),
-            }
-        })
-        .map_err(failed)?;
-    let seen = watch.look().map_err(failed)?;
-    (run.drops, run.marks) = (seen.drops, seen.marks);
-    Ok(run)
-}
-
-async fn call(stacks: &[Stack], spec: &TailsSpec) -> io::Result<TailsRun> {
-    let [address, _] = lab::addresses(SERVER);
-    let address = SocketAddr::new(address, PORT);
-    let (server, clients) = stacks.split_first().ok_or(io::ErrorKind::NotFound)?;
-    let listener = TcpListener::bind(server, address).await?;
-    let serving: JoinHandle<io::Result<()>> = tokio::spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await?;
-            tokio::spawn(answer(stream));
+    running(spec, outside, cancel, async |begins| {
+        let mut stacks = Vec::new();
+        for host in plugged {
+            let (mac, networks) = (lab::mac(host.number), lab::networks(host.number));
+            let interface = InterfaceConfig::new(mac, networks);
+            stacks.push(Stack::spawn(host.device, interface, tcp.clone())?);
         }
-    });
-    let mut streams = Vec::new();
-    for client in clients {
-        for (nth, (_, connections)) in spec.calls.iter().enumerate() {
-            for _ in 0..*connections {
-                let stream = TcpStream::connect(client, address);
+        let (server, clients) = stacks.split_first().ok_or_else(nobody)?;
+        let at = SocketAddr::new(lab::addresses(SERVER)[0], PORT);
+        let listener = TcpListener::bind(server, at).await?;
+        let serving: JoinHandle<io::Result<()>> = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                tokio::spawn(calls::answer(stream));
+            }
+        });
+        let mut streams = Vec::new();
+        for client in clients {
+            for nth in spec.connections() {
+                let stream = TcpStream::connect(client, at);
                 let stream = tokio::time::timeout(sockets::CONNECT, stream).await??;
                 stream.set_nodelay(true)?;
+                stream.set_zero_linger()?;
                 streams.push((nth, stream));
             }
         }
-    }
-    let from = Instant::now() + spec.warm_up;
-    let until = from + spec.span;
-    let calling = streams.into_iter().map(|(nth, stream)| {
-        let bytes = spec.calls[nth].0.as_usize().max(LENGTH);
-        tokio::spawn(ask(stream, nth, bytes, from, until))
-    });
-    let calling: Vec<JoinHandle<io::Result<Calls>>> = calling.collect();
-    let mut run = TailsRun {
-        took: vec![Vec::new(); spec.calls.len()],
-        ..TailsRun::default()
-    };
-    for connection in calling {
-        let calls = connection.await.map_err(io::Error::other)??;
-        run.took[calls.size].extend(calls.took);
-        run.timeouts += calls.timeouts;
-        run.sent_again += calls.sent_again;
-    }
-    serving.abort();
-    Ok(run)
+        let counted = |stream: &TcpStream| {
+            let info = stream.info()?;
+            Ok(Counts {
+                timeouts: info.tcpi_total_rto,
+                sent_again: info.tcpi_total_retrans.into(),
+                ..Counts::default()
+            })
+        };
+        let run = calls::measure(streams, spec, counted, begins).await;
+        serving.abort();
+        run
+    })
+    .map_err(|e| LiveError::io("call hosts of ours", e))
 }
 
-/// One call after the other.
-async fn ask(
-    mut stream: TcpStream,
-    size: usize,
-    bytes: usize,
-    from: Instant,
-    until: Instant,
-) -> io::Result<Calls> {
-    let mut took = Vec::new();
-    let mut request = vec![b'?'; bytes];
-    request[..LENGTH].copy_from_slice(&(bytes as u64).to_be_bytes());
-    let mut reply = [0; REPLY];
-    loop {
-        let began = Instant::now();
-        let call = async {
-            stream.write_all(&request).await?;
-            stream.read_exact(&mut reply).await
+fn nobody() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+/// What knows more than connections do: the port to the server, and clients whose TCP is the kernel's.
+struct Outside<'a> {
+    watch: Watch,
+    clients: &'a [KernelHost],
+}
+
+impl Outside<'_> {
+    fn counts(&mut self) -> io::Result<Counts> {
+        let seen = self.watch.look()?;
+        let port = Counts {
+            drops: seen.drops,
+            marks: seen.marks,
+            ..Counts::default()
         };
-        match tokio::time::timeout_at(until, call).await {
-            Err(_) => break,
-            Ok(called) => drop(called?),
-        }
-        if began >= from {
-            took.push(began.elapsed());
-        }
+        self.clients.iter().try_fold(port, |all, client| {
+            let of = Counters::of(&client.namespace).map_err(io::Error::other)?;
+            Ok(all
+                + Counts {
+                    timeouts: of.timeouts,
+                    sent_again: of.retransmits,
+                    ..Counts::default()
+                })
+        })
     }
-    let info = stream.info()?;
-    stream.set_zero_linger()?;
-    Ok(Calls {
-        size,
-        took,
-        timeouts: info.tcpi_total_rto,
-        sent_again: info.tcpi_total_retrans.into(),
+
+    /// Looks from when it is told on, on a thread that waits for none of the hosts: what is counted
+    /// meanwhile, and the mean of the packets that wait in the port. `None` if it is never told.
+    fn look(
+        mut self,
+        begins: &Receiver<Instant>,
+        span: Duration,
+        cancel: &AtomicBool,
+    ) -> io::Result<Option<(Counts, f64)>> {
+        let Ok(from) = begins.recv() else {
+            return Ok(None);
+        };
+        let _ = RealTime::LOWEST.apply();
+        sleep(from.saturating_duration_since(now()));
+        let before = self.counts()?;
+        let (mut waiting, mut looks) = (0, 0);
+        while now() < from + span && !cancel.load(Ordering::Relaxed) {
+            waiting += self.watch.look()?.packets;
+            looks += 1;
+            sleep(LOOK);
+        }
+        let mean = waiting as f64 / f64::from(looks.max(1));
+        Ok(Some((self.counts()? - before, mean)))
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "what is measured runs in real time"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "what is measured runs in real time"
+)]
+fn sleep(time: Duration) {
+    thread::sleep(time);
+}
+
+/// Runs it on this thread, until `cancel` is set, and looks at it on another one.
+fn running(
+    spec: &TailsSpec,
+    outside: Outside<'_>,
+    cancel: &AtomicBool,
+    work: impl AsyncFnOnce(&Sender<Instant>) -> io::Result<TailsRun>,
+) -> io::Result<TailsRun> {
+    let runtime = crate::runtime().map_err(io::Error::other)?;
+    let (begins, told) = mpsc::channel();
+    thread::scope(|scope| {
+        let looking = scope.spawn(move || outside.look(&told, spec.span, cancel));
+        let run = runtime.block_on(async {
+            tokio::select! {
+                run = work(&begins) => run,
+                () = crate::cancelled(cancel) => Err(io::ErrorKind::Interrupted.into()),
+            }
+        });
+        drop(begins);
+        let looked = joined(looking.join());
+        let (mut run, (counts, mean_queue)) = (run?, looked?.unwrap_or_default());
+        run.counts = run.counts + counts;
+        run.mean_queue = mean_queue;
+        Ok(run)
     })
 }
 
-/// Until the client has ended.
-async fn answer(mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut data = vec![0; CHUNK];
-    loop {
-        let mut length = [0; LENGTH];
-        stream.read_exact(&mut length).await?;
-        let mut left = u64::from_be_bytes(length).saturating_sub(LENGTH as u64);
-        while left > 0 {
-            let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-            match stream.read(&mut data[..most]).await? {
-                0 => return Ok(()),
-                n => left -= n as u64,
-            }
-        }
-        stream.write_all(&[b'.'; REPLY]).await?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_its_connections_by_size() {
+        let spec = TailsSpec {
+            rate: Rate::from_mbps(1),
+            mark_above: 1,
+            clients: 0,
+            calls: vec![(ByteCount::new(9), 2), (ByteCount::new(7), 1)],
+            warm_up: Duration::ZERO,
+            span: Duration::ZERO,
+        };
+        assert_eq!(spec.connections().collect::<Vec<_>>(), [0, 0, 1]);
+        assert!(spec.check().is_err());
     }
 }

@@ -1,41 +1,50 @@
-//! The twin of the story `rack tails`: calls through a port of the kernel's that marks.
+//! The twin of the story `rack tails`: calls through a port of the kernel's that marks, of hosts of ours and of
+//! the kernel's.
 //!
 //! Held is what a loud machine cannot turn round. Where the machine cannot, the test is skipped with
 //! a message; with `CI=true` it fails.
 #![cfg(target_os = "linux")]
+
+mod skip;
 
 use narrows::config::{AckPolicy, TcpConfig};
 use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
 use narrows::{ByteCount, Duration, Rate};
 use narrows_experiment::registry::Registry;
 use narrows_lab::LiveError;
-use narrows_lab::tails::{TailsRun, TailsSpec, run};
+use narrows_lab::tails::{TailsRun, TailsSpec, run, run_ours};
+use skip::skip;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-fn calls(receiver: Arc<dyn EcnFeedbackFactory>) -> Result<TailsRun, LiveError> {
-    let registry = Registry::default();
-    let spec = TailsSpec {
-        tcp: TcpConfig {
-            congestion: registry.congestion.get("dctcp:floor=1").unwrap(),
-            rto: registry.rto.get("linux").unwrap(),
-            detector: registry.detectors.get("rack-notlp").unwrap(),
-            ecn_feedback: Some(receiver),
-            ack: AckPolicy {
-                delay: Duration::from_millis(40),
-                every: 2,
-                quick_acks: 0,
-            },
-            ..TcpConfig::default()
-        },
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+fn spec() -> TailsSpec {
+    TailsSpec {
         rate: Rate::from_mbps(200),
         mark_above: 65,
         clients: 3,
         calls: vec![(ByteCount::new(1_000_000), 3), (ByteCount::new(10_000), 6)],
         warm_up: std::time::Duration::from_millis(500),
         span: std::time::Duration::from_secs(2),
+    }
+}
+
+fn calls(receiver: Arc<dyn EcnFeedbackFactory>) -> Result<TailsRun, LiveError> {
+    let registry = Registry::default();
+    let tcp = TcpConfig {
+        congestion: registry.congestion.get("dctcp:floor=1").unwrap(),
+        rto: registry.rto.get("linux").unwrap(),
+        detector: registry.detectors.get("rack-notlp").unwrap(),
+        ecn_feedback: Some(receiver),
+        ack: AckPolicy {
+            delay: Duration::from_millis(40),
+            every: 2,
+            quick_acks: 0,
+        },
+        ..TcpConfig::default()
     };
-    run(&spec, &AtomicBool::new(false))
+    run_ours(&spec(), &tcp, &GO_ON)
 }
 
 /// In two seconds a hundred timeouts and more against none: a machine that is busy elsewhere for as
@@ -44,14 +53,11 @@ fn calls(receiver: Arc<dyn EcnFeedbackFactory>) -> Result<TailsRun, LiveError> {
 fn the_receiver_of_2015_makes_timeouts_without_a_drop_and_todays_does_not() {
     let old = match calls(Arc::new(LinuxDctcp2015::default)) {
         Ok(old) => old,
-        Err(why) => {
-            let ci = std::env::var("CI").is_ok_and(|v| v == "true");
-            assert!(!ci, "{why}");
-            eprintln!("SKIPPED: {why}");
-            return;
-        }
+        Err(why) => return skip(&why.to_string()),
     };
     let today = calls(Arc::new(LinuxDctcp::default)).unwrap();
+    assert!(today.took.iter().all(|took| !took.is_empty()));
+    let (old, today) = (old.counts, today.counts);
     assert!(old.marks > 0 && today.marks > 0);
     assert_eq!((old.drops, today.drops), (0, 0));
     assert!(old.timeouts > 0);
@@ -61,5 +67,27 @@ fn the_receiver_of_2015_makes_timeouts_without_a_drop_and_todays_does_not() {
         today.timeouts,
         old.timeouts
     );
-    assert!(today.took.iter().all(|took| !took.is_empty()));
+}
+
+/// With CUBIC the kernel's senders fill the buffer of the port, which is ten times DCTCP's queue; DCTCP, where
+/// the kernel has it, keeps the queue at the threshold.
+#[test]
+fn hosts_of_the_kernels_call_with_what_their_kernel_has() {
+    let cubic = match run(&spec(), "cubic", &GO_ON) {
+        Ok(cubic) => cubic,
+        Err(why) => return skip(&why.to_string()),
+    };
+    assert!(cubic.took.iter().all(|took| !took.is_empty()));
+    assert_eq!(cubic.counts.marks, 0);
+    assert!(cubic.mean_queue > 200.0, "{cubic:?}");
+    match run(&spec(), "dctcp", &GO_ON) {
+        Ok(dctcp) => {
+            assert!(dctcp.counts.marks > 0, "{:?}", dctcp.counts);
+            assert!(dctcp.mean_queue < 130.0, "{}", dctcp.mean_queue);
+        }
+        Err(LiveError::NoCongestion { name, .. }) => assert_eq!(name, "dctcp"),
+        Err(other) => panic!("{other}"),
+    }
+    let none = run(&spec(), "no-such", &GO_ON).unwrap_err();
+    assert!(none.to_string().contains("cubic"), "{none}");
 }

@@ -5,12 +5,11 @@ use super::content::Content;
 use crate::LiveError;
 use crate::netns::Namespace;
 use crate::rack::Waiter;
-use crate::sockets::socket;
+use crate::sockets::{self, socket};
 use narrows::Instant;
 use narrows::driver::Clock;
 use narrows_congestion::EcnNeed;
 use narrows_experiment::scenario::Outcome;
-use socket2::Socket;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -27,7 +26,7 @@ const EXACT: &str = "dctcp";
 
 /// Whether the kernel's TCP can echo each mark to a sender of ours (RFC 8257 section 3.2).
 pub fn echoes_each_mark() -> bool {
-    socket().and_then(|s| choose(&s, EXACT)).is_ok()
+    socket().and_then(|s| sockets::choose(&s, EXACT)).is_ok()
 }
 
 /// Read blocks from `servers` until it is over, or `stop` is set, with ECN if `ecn` says so.
@@ -50,7 +49,7 @@ pub(super) fn client(
         let socket = socket()?;
         if ecn == Some(EcnNeed::Dctcp) {
             // Without, marks are echoed as in RFC 3168: `echoes_each_mark`.
-            let _ = choose(&socket, EXACT);
+            let _ = sockets::choose(&socket, EXACT);
         }
         socket
             .connect_timeout(&(*server).into(), CONNECT)
@@ -112,7 +111,7 @@ pub(super) fn listen(host: &Namespace, port: u16, cc: &str) -> Result<TcpListene
         // Nothing of an earlier connection is to be remembered.
         let _ = fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1");
         let socket = socket()?;
-        choose(&socket, cc)?;
+        sockets::choose(&socket, cc)?;
         // ECN for those who ask for it.
         let _ = fs::write("/proc/sys/net/ipv4/tcp_ecn", "2");
         socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
@@ -124,29 +123,6 @@ pub(super) fn listen(host: &Namespace, port: u16, cc: &str) -> Result<TcpListene
     listener
         .and_then(|l| l)
         .map_err(|e| LiveError::io(doing(), e))
-}
-
-fn choose(socket: &Socket, cc: &str) -> io::Result<()> {
-    socket.set_tcp_congestion(cc.as_bytes())
-}
-
-/// Whether the kernel has the congestion control `cc`.
-///
-/// # Errors
-/// It has not; which it has.
-pub(super) fn has(cc: &str) -> Result<(), LiveError> {
-    let tried = socket().and_then(|socket| choose(&socket, cc));
-    tried.map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => {
-            let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-            LiveError::Invalid(format!(
-                "the kernel has no congestion control {cc}, of which its senders are to have one: \
-                 load it with `modprobe tcp_{cc}`, or choose among what is there: {}",
-                known.unwrap_or_default().trim().replace(' ', ", ")
-            ))
-        }
-        _ => LiveError::io(format!("choose the congestion control {cc}"), e),
-    })
 }
 
 /// A server's connection.
@@ -239,84 +215,5 @@ impl Serving {
             waiter.set_writable(&self.stream, token, full)?;
         }
         Ok(())
-    }
-}
-
-/// What the kernel's TCP of a namespace has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counters {
-    pub(super) timeouts: u64,
-    pub(super) recoveries: u64,
-    pub(super) data_segments: u64,
-    pub(super) retransmits: u64,
-}
-
-impl Counters {
-    /// Of `namespace`.
-    pub(super) fn of(namespace: &Namespace) -> Result<Self, LiveError> {
-        let read = namespace.run(|| {
-            // Those of the thread: /proc/net is the process's.
-            let ext = fs::read_to_string("/proc/thread-self/net/netstat")?;
-            Ok(ext + &fs::read_to_string("/proc/thread-self/net/snmp")?)
-        });
-        let text = read.and_then(|r| r);
-        let text = text.map_err(|e| LiveError::io("read the kernel's counters", e))?;
-        Ok(Self::parse(&text))
-    }
-
-    /// Since `before`.
-    pub(super) fn since(self, before: Self) -> Self {
-        Self {
-            timeouts: self.timeouts.saturating_sub(before.timeouts),
-            recoveries: self.recoveries.saturating_sub(before.recoveries),
-            data_segments: self.data_segments.saturating_sub(before.data_segments),
-            retransmits: self.retransmits.saturating_sub(before.retransmits),
-        }
-    }
-
-    /// Pairs of lines: names, and values under them.
-    fn parse(text: &str) -> Self {
-        let mut counters = Self::default();
-        let lines: Vec<&str> = text.lines().collect();
-        for pair in lines.chunks_exact(2) {
-            for (name, value) in pair[0].split(' ').zip(pair[1].split(' ')) {
-                let value = value.parse().unwrap_or(0);
-                match name {
-                    "TCPTimeouts" => counters.timeouts += value,
-                    "TCPSackRecovery" | "TCPRenoRecovery" => counters.recoveries += value,
-                    "TCPOrigDataSent" => counters.data_segments += value,
-                    "RetransSegs" => {
-                        counters.retransmits += value;
-                        counters.data_segments += value;
-                    }
-                    _ => {}
-                }
-            }
-        }
-        counters
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_are_read_by_name() {
-        let text = "TcpExt: SyncookiesSent TCPSackRecovery TCPTimeouts TCPOrigDataSent\n\
-                    TcpExt: 9 2 7 100\n\
-                    IpExt: InNoRoutes\nIpExt: 3\n\
-                    Tcp: RtoAlgorithm MaxConn RetransSegs\nTcp: 1 -1 11\n";
-        let now = Counters::parse(text);
-        assert_eq!(
-            now,
-            Counters {
-                timeouts: 7,
-                recoveries: 2,
-                data_segments: 111,
-                retransmits: 11,
-            }
-        );
-        assert_eq!(now.since(now), Counters::default());
     }
 }

@@ -18,13 +18,14 @@ mod ours;
 mod place;
 
 use super::capture;
+use super::counters::Counters;
 use super::lab::{self, KernelHost, Owned, Plug, Port};
 use super::rack::{Rack, Wire};
 use super::shaper::{QueueStats, RouteRules, Shape};
+use super::sockets;
 use super::{LiveError, joined};
 use blocks::{Answers, Blocks, Read};
 use content::Content;
-use kernel::Counters;
 pub use kernel::echoes_each_mark;
 use narrows::config::{Buffers, EcnMode, TcpConfig};
 use narrows::device::marking::QueueDepth;
@@ -101,7 +102,7 @@ impl LiveRun {
 /// See [`LiveError`].
 pub fn check(congestion: &str, senders: Senders) -> Result<(), LiveError> {
     if let Senders::Kernel { .. } = senders {
-        kernel::has(congestion)?;
+        sockets::has(congestion)?;
     }
     Ok(())
 }

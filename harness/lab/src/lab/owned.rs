@@ -198,6 +198,17 @@ impl Owned {
     }
 }
 
+impl KernelHost {
+    /// Cut super-frames into segments before they leave it.
+    pub(crate) fn cut(&self) -> io::Result<()> {
+        self.namespace.run(|| {
+            let own = Netlink::open()?.link(KERNEL_INTERFACE)?.index;
+            let switch = |name: &&str| offload::switch(own, name, false);
+            offload::TSO.iter().try_for_each(switch)
+        })?
+    }
+}
+
 impl Drop for Owned {
     fn drop(&mut self) {
         // What cannot be removed now is reclaimed by the next.

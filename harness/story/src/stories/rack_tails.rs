@@ -105,6 +105,9 @@ pub const STORY: Story = Story {
 
 const DCTCP: &str = "dctcp:floor=1";
 
+/// The first traffic: calls of 1 MB.
+#[cfg(target_os = "linux")]
+const LARGE: u16 = 0;
 /// The second traffic: calls of 10 kB.
 const SMALL: u16 = 1;
 

@@ -1,24 +1,28 @@
-//! The twin of `rack tails` on wires of this machine's kernel, all hosts ours.
+//! The twin of `rack tails` on wires of this machine's kernel.
 
 use crate::grid::Grid;
 use crate::judge::Finding;
-use crate::played::Played;
+use crate::played::{Played, Scenery};
 use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::stats;
-use narrows_lab::tails::{TailsRun, TailsSpec, run};
+use narrows_lab::LiveError;
+use narrows_lab::tails::{TailsRun, TailsSpec, run, run_ours};
 use narrows_report::points::number;
 use std::time::Duration;
 
 /// The twin.
 pub(super) const TWIN: Twin = Twin {
-    about: "Four hosts of ours at TAPs: three call the fourth through a tbf port of 200 Mb/s that marks \
-            from 65 packets (a program in the hook before its queue), 1 MB over three connections each \
-            and 10 kB over six. DCTCP is ours at both ends: a kernel need not have it, and none has \
-            the receiver of 2015 any more. Times of calls have in them what a busy machine adds, so \
-            the verdicts are about timeouts and shares.",
+    about: "Four hosts of the kernel's, or of ours at TAPs: three call the fourth through a tbf port of 200 \
+            Mb/s with 1 MB, which marks from 65 packets (a program in the hook before its queue), 1 MB over \
+            three connections each and 10 kB over six. Both ends have CUBIC without ECN, or DCTCP. The \
+            kernel's DCTCP is its receiver of today, where the kernel has it (tcp_dctcp); that of 2015 and \
+            that of RFC 8257 are ours. The kernel's senders have no tail loss probes, as ours, and links of \
+            200 Mb/s, as the simulated ones; what ours send is at the port at once. With CUBIC a call waits \
+            40 ms in the full port. Times of calls have in them what a busy machine adds, so the verdicts are \
+            about queues, timeouts and shares.",
     scenes: &[SIMULATED],
     run: twin,
 };
@@ -26,84 +30,295 @@ pub(super) const TWIN: Twin = Twin {
 /// The same simulated.
 const SIMULATED: Scene = Scene::new("simulated", "rack-tails")
     .with(&[
-        ("congestion", super::DCTCP),
+        ("sweep.congestion", "cubic,dctcp:floor=1"),
         ("sweep.receiver", "linux-2015,rfc8257,linux"),
         ("network.link.rate", "200Mb/s"),
         ("traffic.large.connections", "3"),
         ("traffic.small.connections", "6"),
+        ("probe.port.kind", "queue"),
+        ("probe.port.on", "s0->h0"),
         ("run.warm_up", "1s"),
-        ("run.duration", "7s"),
+        ("run.duration", "5s"),
     ])
     .keeping_outcomes();
 
-/// Of receivers: the old one, the RFC's, and today's.
-const RECEIVERS: [&str; 3] = ["linux-2015", "rfc8257", "linux"];
+const LARGE: ByteCount = ByteCount::new(1_000_000);
+const SMALL: ByteCount = ByteCount::new(10_000);
+/// Packets in the port.
+const MARKED_FROM: u32 = 65;
+/// What is measured of a run, live and simulated.
+const SPAN: Duration = Duration::from_secs(4);
+
+/// What hosts have.
+struct Variant {
+    name: &'static str,
+    congestion: &'static str,
+    receiver: &'static str,
+    /// The same of the kernel's.
+    kernel: Option<&'static str>,
+}
+
+const CUBIC: Variant = Variant {
+    name: "CUBIC",
+    congestion: "cubic",
+    receiver: "linux",
+    kernel: Some("cubic"),
+};
+const OLD: Variant = Variant {
+    name: "DCTCP, receiver of 2015",
+    congestion: super::DCTCP,
+    receiver: "linux-2015",
+    kernel: None,
+};
+const RFC: Variant = Variant {
+    name: "DCTCP, RFC 8257",
+    congestion: super::DCTCP,
+    receiver: "rfc8257",
+    kernel: None,
+};
+const TODAY: Variant = Variant {
+    name: "DCTCP, receiver of today",
+    congestion: super::DCTCP,
+    receiver: "linux",
+    kernel: Some("dctcp"),
+};
+
+impl Variant {
+    /// Its point.
+    fn at(&self) -> [(&'static str, &'static str); 2] {
+        [("congestion", self.congestion), ("receiver", self.receiver)]
+    }
+}
+
+/// What three places showed of a variant.
+struct Shown {
+    simulated: Calls,
+    /// `None` where the kernel has no such.
+    kernel: Option<Calls>,
+    ours: Calls,
+}
+
+impl Shown {
+    /// Whose hosts, and what they showed.
+    fn live(&self) -> impl Iterator<Item = (&'static str, &Calls)> {
+        let kernel = self.kernel.as_ref().map(|calls| ("kernel", calls));
+        kernel.into_iter().chain([("ours", &self.ours)])
+    }
+}
+
+/// What was seen of calls, whose times are in ms.
+struct Calls {
+    large: Vec<f64>,
+    small: Vec<f64>,
+    mean_queue: f64,
+    timeouts: f64,
+    drops: f64,
+}
+
+fn spec() -> TailsSpec {
+    TailsSpec {
+        rate: Rate::from_mbps(200),
+        mark_above: MARKED_FROM,
+        clients: 3,
+        calls: vec![(LARGE, 3), (SMALL, 6)],
+        warm_up: Duration::from_secs(1),
+        span: SPAN,
+    }
+}
 
 fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
-    let told = played.scene(SIMULATED.name)?;
-    let mut simulated = Vec::new();
-    for receiver in RECEIVERS {
-        let calls = super::calls_in(told, &[("receiver", receiver)], super::SMALL)?;
-        simulated.push(super::share(&calls, super::LATE));
-    }
-    let mut runs = Vec::new();
-    for receiver in RECEIVERS {
-        let spec = TailsSpec {
-            tcp: stage.tcp(&SIMULATED, &[("receiver", receiver)])?,
-            rate: Rate::from_mbps(200),
-            mark_above: 65,
-            clients: 3,
-            calls: vec![(ByteCount::new(1_000_000), 3), (ByteCount::new(10_000), 6)],
-            warm_up: Duration::from_secs(1),
-            span: Duration::from_secs(6),
+    let simulated = played.scene(SIMULATED.name)?;
+    let head = [
+        "",
+        "10 kB median",
+        "p99",
+        "p99.9",
+        "38 ms and more",
+        "1 MB median",
+        "p99",
+        "goodput",
+        "in calls of 10 kB",
+        "mean queue, packets",
+        "timeouts",
+        "drops",
+    ];
+    let mut grid = Grid::new(head, 1);
+    let mut show = |variant: &Variant| -> Result<Shown, String> {
+        let shown = Shown {
+            simulated: Calls::simulated(simulated, variant)?,
+            kernel: match variant.kernel {
+                Some(congestion) => of_kernel(congestion, stage)?,
+                None => None,
+            },
+            ours: {
+                let tcp = stage.tcp(&SIMULATED, &variant.at())?;
+                let ran = run_ours(&spec(), &tcp, stage.cancel);
+                Calls::live(&ran.map_err(|e| e.to_string())?)
+            },
         };
-        runs.push(run(&spec, stage.cancel).map_err(|e| e.to_string())?);
-    }
-    let mut grid = Grid::new(["", "simulated", "live"], 1);
-    let mut row = |what: String, simulated: String, live: String| {
-        grid.rows.push(vec![what, simulated, live]);
-    };
-    for ((receiver, live), waited) in RECEIVERS.iter().zip(&runs).zip(&simulated) {
-        let value = |metric: &str| told.value(&[("receiver", *receiver)], metric);
-        for (what, metric, permille) in [
-            ("10 kB median", "small.latency.p50", 500),
-            ("10 kB p99", "small.latency.p99", 990),
-            ("10 kB p99.9", "small.latency.p999", 999),
-        ] {
-            let took = quantile(small(live), permille);
-            row(
-                format!("{receiver}: {what}"),
-                number(value(metric)?, "ns"),
-                took.map_or("-".to_owned(), |t| number(t.as_nanos() as f64, "ns")),
-            );
+        let named = |place: &str| format!("{}, {place}", variant.name);
+        grid.rows.push(shown.simulated.row(named("simulated")));
+        match (&shown.kernel, variant.kernel) {
+            (Some(calls), _) => grid.rows.push(calls.row(named("live, kernel"))),
+            (None, Some(lacks)) => {
+                let why = format!("live, kernel: it has no tcp_{lacks}");
+                grid.rows.push(vec![named(&why)]);
+            }
+            (None, None) => {}
         }
-        row(
-            format!("{receiver}: timeouts"),
-            number(value("timeouts")?, ""),
-            number(live.timeouts as f64, ""),
-        );
-        row(
-            format!("{receiver}: drops"),
-            number(value("drops")?, ""),
-            number(live.drops as f64, ""),
-        );
-        row(
-            format!("{receiver}: percent of calls of 10 kB that took 38 ms or more"),
-            format!("{waited:.3}"),
-            format!("{:.3}", late(live)),
-        );
+        grid.rows.push(shown.ours.row(named("live, ours")));
+        Ok(shown)
+    };
+    let (cubic, old) = (show(&CUBIC)?, show(&OLD)?);
+    show(&RFC)?;
+    let today = show(&TODAY)?;
+    let found = found(&cubic, &old, &today);
+    Ok(Seen { grid, found })
+}
+
+/// `None` where the kernel has no such congestion control.
+fn of_kernel(congestion: &str, stage: &Stage<'_>) -> Result<Option<Calls>, String> {
+    match run(&spec(), congestion, stage.cancel) {
+        Ok(run) => Ok(Some(Calls::live(&run))),
+        Err(LiveError::NoCongestion { .. }) => Ok(None),
+        Err(other) => Err(other.to_string()),
     }
-    let (old, today) = (&runs[0], &runs[2]);
-    let fewer = simulated[0] / simulated[2];
-    let found = vec![
+}
+
+impl Calls {
+    fn simulated(told: &Scenery, variant: &Variant) -> Result<Self, String> {
+        let at = variant.at();
+        let value = |metric: &str| told.value(&at, metric);
+        Ok(Self {
+            large: super::calls_in(told, &at, super::LARGE)?,
+            small: super::calls_in(told, &at, super::SMALL)?,
+            mean_queue: value("port.s0->h0.mean_packets")?,
+            timeouts: value("timeouts")?,
+            drops: value("drops")?,
+        })
+    }
+
+    fn live(run: &TailsRun) -> Self {
+        let times = |nth: usize| {
+            let all = run.took.get(nth).map_or(&[][..], Vec::as_slice);
+            all.iter().map(|took| took.as_secs_f64() * 1e3).collect()
+        };
+        Self {
+            large: times(0),
+            small: times(1),
+            mean_queue: run.mean_queue,
+            timeouts: run.counts.timeouts as f64,
+            drops: run.counts.drops as f64,
+        }
+    }
+
+    fn row(&self, named: String) -> Vec<String> {
+        let time = |times: &[f64], permille| {
+            quantile(times, permille).map_or("-".to_owned(), |ms| number(ms * 1e6, "ns"))
+        };
+        vec![
+            named,
+            time(&self.small, 500),
+            time(&self.small, 990),
+            time(&self.small, 999),
+            format!("{:.3} %", self.late()),
+            time(&self.large, 500),
+            time(&self.large, 990),
+            number(self.goodput(), "bit/s"),
+            format!("{:.1} %", self.share_of_small()),
+            number(self.mean_queue, ""),
+            number(self.timeouts, ""),
+            number(self.drops, ""),
+        ]
+    }
+
+    /// Percent of the calls of 10 kB that waited for a timer.
+    fn late(&self) -> f64 {
+        super::share(&self.small, super::LATE)
+    }
+
+    /// Bytes of calls that ended, by size.
+    fn bytes(&self) -> [f64; 2] {
+        [
+            self.large.len() as f64 * LARGE.get() as f64,
+            self.small.len() as f64 * SMALL.get() as f64,
+        ]
+    }
+
+    /// Bits a second.
+    fn goodput(&self) -> f64 {
+        self.bytes().iter().sum::<f64>() * 8.0 / SPAN.as_secs_f64()
+    }
+
+    /// Percent of the bytes that were in calls of 10 kB.
+    fn share_of_small(&self) -> f64 {
+        let [large, small] = self.bytes();
+        small / (large + small).max(1.0) * 100.0
+    }
+}
+
+/// By nearest rank.
+fn quantile(times: &[f64], permille: usize) -> Option<f64> {
+    let mut times = times.to_vec();
+    times.sort_by(f64::total_cmp);
+    stats::quantile(&times, permille)
+}
+
+/// Full frames that the port's buffer holds.
+const FITS: f64 = 1e6 / 1_514.0;
+/// What moves times of calls.
+const LATE: &str = "calls that a machine is late with take as long as those that wait for a timer, with \
+    either receiver, and so there are fewer of them";
+
+fn found(cubic: &Shown, old: &Shown, today: &Shown) -> Vec<Found> {
+    let fewer = old.simulated.late() / today.simulated.late();
+    let stands = |(whose, calls): (&str, &Calls)| {
+        let what = format!("hosts {whose}: CUBIC's mean queue, of {FITS:.0} packets that fit,");
+        Finding::at_least(&what, calls.mean_queue, FITS / 2.0, "")
+    };
+    let at_threshold = |(whose, calls): (&str, &Calls)| {
+        let what = format!("hosts {whose}: DCTCP's mean queue, marked from {MARKED_FROM} packets,");
+        // A machine that is late leaves it emptier.
+        let most = f64::from(MARKED_FROM) * 1.25;
+        Finding::at_most(&what, calls.mean_queue, most, "")
+    };
+    let fairer = |(whose, [cubic, today]): (&str, [&Calls; 2])| {
+        let [cubic, today] = [cubic, today].map(Calls::share_of_small);
+        Finding::is(
+            format!(
+                "hosts {whose}: {today:.1} % of the bytes are in calls of 10 kB with DCTCP, {cubic:.1} % \
+                 with CUBIC"
+            ),
+            today > cubic,
+        )
+    };
+    let both = cubic.kernel.as_ref().zip(today.kernel.as_ref());
+    let kernels = both.map(|(cubic, today)| ("kernel", [cubic, today]));
+    let ours = ("ours", [&cubic.ours, &today.ours]);
+    vec![
+        Found {
+            claim: "D1",
+            finding: Finding::all(cubic.live().map(stands)),
+            because: "senders that wait for a processor leave the port's queue to empty",
+        },
+        Found {
+            claim: "D3",
+            finding: Finding::all(today.live().map(at_threshold)),
+            because: "what a late machine sends at once is longer than what is marked",
+        },
+        Found {
+            claim: "D25",
+            finding: Finding::all(kernels.into_iter().chain([ours]).map(fairer)),
+            because: LATE,
+        },
         Found {
             claim: "D15",
             finding: Finding::is(
                 format!(
                     "{} timeouts and {} drops with the receiver of 2015 (wanted some, and none)",
-                    old.timeouts, old.drops
+                    old.ours.timeouts, old.ours.drops
                 ),
-                old.timeouts > 0 && old.drops == 0,
+                old.ours.timeouts > 0.0 && old.ours.drops == 0.0,
             ),
             because: "it takes a call whose last packet finds marks to have just changed, which hangs \
                       on when this machine lets calls begin",
@@ -115,32 +330,63 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
                     "{:.3} % of calls take 38 ms or more with the receiver of 2015, {:.3} % with that \
                      of today (wanted more than .1, and at least half as many times fewer as the {fewer:.1} \
                      of the simulation)",
-                    late(old),
-                    late(today)
+                    old.ours.late(),
+                    today.ours.late()
                 ),
-                late(old) > 0.1 && late(today) * fewer <= late(old) * 2.0,
+                old.ours.late() > 0.1 && today.ours.late() * fewer <= old.ours.late() * 2.0,
             ),
-            because: "calls that a machine is late with take as long as those that wait for a timer, \
-                      with either receiver",
+            because: LATE,
         },
-    ];
-    Ok(Seen { grid, found })
+    ]
 }
 
-/// The times of the calls of 10 kB.
-fn small(run: &TailsRun) -> &[Duration] {
-    run.took.get(1).map_or(&[], Vec::as_slice)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::Judged;
 
-/// Percent of them that waited for a timer.
-fn late(run: &TailsRun) -> f64 {
-    let times = small(run).iter().map(|took| took.as_secs_f64() * 1e3);
-    super::share(&times.collect::<Vec<_>>(), super::LATE)
-}
+    fn calls(mean_queue: f64, small: usize, timeouts: f64) -> Calls {
+        let late = small / 50 * timeouts.min(1.0) as usize;
+        Calls {
+            large: vec![400.0; 60],
+            small: [vec![50.0; late + 1], vec![12.0; small - late]].concat(),
+            mean_queue,
+            timeouts,
+            drops: 0.0,
+        }
+    }
 
-/// By nearest rank.
-fn quantile(times: &[Duration], permille: usize) -> Option<Duration> {
-    let mut times = times.to_vec();
-    times.sort_unstable();
-    stats::quantile(&times, permille)
+    /// What hosts show, with the kernel's or without.
+    fn shown(kernel: Option<Calls>, of: impl Fn() -> Calls) -> Shown {
+        Shown {
+            simulated: of(),
+            kernel,
+            ours: of(),
+        }
+    }
+
+    #[test]
+    fn hosts_that_are_there_are_judged_and_a_kernel_without_dctcp_is_not() {
+        let judged = |cubic: &Shown, old: &Shown, today: &Shown| {
+            let found = found(cubic, old, today);
+            let of = |f: Found| (f.claim, f.finding.judged, f.finding.measured);
+            found.into_iter().map(of).collect::<Vec<_>>()
+        };
+        let standing = || calls(590.0, 1_800, 0.0);
+        let cubic = shown(Some(standing()), standing);
+        let old = shown(None, || calls(63.0, 6_000, 24.0));
+        let fine = || calls(63.0, 6_000, 0.0);
+        let without = judged(&cubic, &old, &shown(None, fine));
+        assert!(without.iter().all(|f| f.1 == Judged::Holds), "{without:?}");
+        let claims: Vec<&str> = without.iter().map(|f| f.0).collect();
+        assert_eq!(claims, ["D1", "D3", "D25", "D15", "D17"]);
+        assert!(without[0].2.contains("hosts kernel"), "{without:?}");
+        assert!(!without[1].2.contains("hosts kernel"), "{without:?}");
+
+        // As CUBIC's.
+        let with = judged(&cubic, &old, &shown(Some(standing()), fine));
+        let differs: Vec<_> = with.iter().filter(|f| f.1 == Judged::Differs).collect();
+        let claims: Vec<&str> = differs.iter().map(|f| f.0).collect();
+        assert_eq!(claims, ["D3", "D25"], "{with:?}");
+    }
 }
