@@ -30,7 +30,7 @@ pub struct Axis {
     pub scale: Scale,
     /// From where to where; found from the data where `None`.
     pub range: Option<(f64, f64)>,
-    /// Words at 0, 1, 2 and so on, where values are no numbers; for the horizontal axis.
+    /// Words at 0, 1, 2 and so on, where values are no numbers: from the left, and from below.
     pub words: Vec<String>,
 }
 
@@ -125,6 +125,9 @@ pub enum Draw {
     Dots,
     /// Steps: a queue's length, a distribution.
     Steps,
+    /// Broad lines: when something went on. As in a line, a value that no scale can show parts one from
+    /// the next.
+    Bars,
 }
 
 /// Whose values they are.

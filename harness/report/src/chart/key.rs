@@ -164,6 +164,6 @@ fn sample(b: &mut String, e: &Entry, x: f64, y: f64, inks: Inks) {
                 y - 2.0
             );
         }
-        Draw::Line | Draw::Steps => {}
+        Draw::Line | Draw::Steps | Draw::Bars => {}
     }
 }

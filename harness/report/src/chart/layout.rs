@@ -29,7 +29,7 @@ fn svg(chart: &Chart, theme: Theme) -> String {
     let (x, y) = places(chart);
     let (x_factor, x_label) = prefixed(&chart.x, x.ends().1.abs().max(x.ends().0.abs()));
     let (y_factor, y_label) = prefixed(&chart.y, y.ends().1.abs().max(y.ends().0.abs()));
-    let x_ticks = match words(chart) {
+    let x_ticks = match words(&chart.x) {
         words if words.is_empty() => x.ticks(
             if chart.x.scale == Scale::Log10 { 8 } else { 6 },
             &occurring(chart),
@@ -37,7 +37,10 @@ fn svg(chart: &Chart, theme: Theme) -> String {
         ),
         words => words,
     };
-    let y_ticks = y.ticks(6, &[], y_factor);
+    let y_ticks = match words(&chart.y) {
+        words if words.is_empty() => y.ticks(6, &[], y_factor),
+        words => words,
+    };
 
     let widest = y_ticks
         .iter()
@@ -139,13 +142,13 @@ fn svg(chart: &Chart, theme: Theme) -> String {
     out
 }
 
-/// Ticks at the words of the horizontal axis; none if it has numbers.
-fn words(chart: &Chart) -> Vec<Tick> {
+/// Ticks at the words of an axis; none if it has numbers.
+fn words(axis: &Axis) -> Vec<Tick> {
     let shown = |word: &String| match word.chars().count() {
         n if n > LONGEST_WORD => word.chars().take(LONGEST_WORD - 1).chain(['…']).collect(),
         _ => word.clone(),
     };
-    let ticks = chart.x.words.iter().enumerate().map(|(n, word)| Tick {
+    let ticks = axis.words.iter().enumerate().map(|(n, word)| Tick {
         value: n as f64,
         label: Some(Label::Text(shown(word))),
     });
@@ -207,18 +210,31 @@ fn places(chart: &Chart) -> (Place, Place) {
     }));
     let side = if markers { 0.035 } else { 0.0 };
     let wish = |air, zero| Wish { zero, air };
-    let words = chart.x.words.len();
-    let x_axis = match words {
-        0 => chart.x.clone(),
+    let x = Place::new(
+        &over_words(&chart.x),
+        xs,
+        wish((side, side), 0.1),
+        (0.0, WIDTH),
+    );
+    let y = Place::new(
+        &over_words(&chart.y),
+        ys,
+        wish((0.05, 0.06), 0.6),
+        (0.0, HEIGHT),
+    );
+    (x, y)
+}
+
+/// An axis that has room for each of its words, if it has any.
+fn over_words(axis: &Axis) -> Axis {
+    match axis.words.len() {
+        0 => axis.clone(),
         n => Axis {
             range: Some((-0.5, n as f64 - 0.5)),
             scale: Scale::Linear,
-            ..chart.x.clone()
+            ..axis.clone()
         },
-    };
-    let x = Place::new(&x_axis, xs, wish((side, side), 0.1), (0.0, WIDTH));
-    let y = Place::new(&chart.y, ys, wish((0.05, 0.06), 0.6), (0.0, HEIGHT));
-    (x, y)
+    }
 }
 
 /// The x values of the data, ascending, each once.

@@ -10,6 +10,9 @@ use std::fmt::Write;
 /// The line of a reference that nothing lies on.
 pub(super) const DASHED: &str = r#" stroke-width="1.6" stroke-dasharray="5.5 3.5""#;
 
+/// A bar, which leaves room between the words of an axis that has a dozen.
+const BAR: &str = r#" stroke-width="8""#;
+
 /// How one series looks.
 #[derive(Clone, Debug)]
 pub(super) struct Look {
@@ -66,6 +69,7 @@ impl Look {
         let nth = names.iter().position(|n| *n == me.name).unwrap_or(0);
         let bare = |s: &Series| matches!(s.draw, Draw::Line | Draw::Steps);
         let stroke = match me.role {
+            _ if me.draw == Draw::Bars => BAR.to_owned(),
             Role::Ours => format!(
                 r#" stroke-width="2"{}"#,
                 dash(if nth == 0 { 0 } else { 2 + nth } + me.group / PALETTE.len())

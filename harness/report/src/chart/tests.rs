@@ -101,6 +101,52 @@ fn what_cannot_be_shown_breaks_the_line() {
     assert_eq!(lines(&chart), 2);
 }
 
+/// Rows of bars: each bar is broad and stands alone, at the height of its word.
+#[test]
+fn bars_stand_in_the_rows_of_words() {
+    let chart = Chart {
+        y: Axis {
+            words: ["h2", "h1"].map(str::to_owned).to_vec(),
+            ..Axis::default()
+        },
+        series: vec![Series {
+            draw: Draw::Bars,
+            ..series(
+                "waits",
+                &[
+                    (1.0, 0.0),
+                    (2.0, 0.0),
+                    (f64::NAN, 0.0),
+                    (2.0, 1.0),
+                    (3.0, 1.0),
+                ],
+            )
+        }],
+        ..Chart::default()
+    };
+    let svg = sound(&chart);
+    // Two, and the one of the key.
+    let bars: Vec<&str> = svg
+        .lines()
+        .filter(|l| l.contains(r#"stroke-width="8""#))
+        .collect();
+    assert_eq!(bars.len(), 3, "{bars:?}");
+    let height = |text: &str, before: &str| -> f64 {
+        let (_, rest) = text.split_once(before).unwrap();
+        let end = rest.find(|c: char| c != '.' && !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse().unwrap()
+    };
+    for (bar, word) in bars.iter().zip(["h2", "h1"]) {
+        let label = svg
+            .split("<text")
+            .find(|t| t.contains(&format!(">{word}<")));
+        let at = height(bar.split_once("d=\"M").unwrap().1, " ");
+        let word = height(label.unwrap(), "y=\"");
+        assert!((at - word).abs() < 6.0, "{bar} at {word}");
+    }
+    assert!(!svg.contains(">0<"), "no numbers beside the words");
+}
+
 #[test]
 fn reference_and_ours_differ_without_colour() {
     let mut reference = series("64 packets", &[(1.0, 900.0), (2.0, 940.0)]);
@@ -267,10 +313,10 @@ proptest! {
         spread in proptest::collection::vec((any::<f64>(), any::<f64>()), 0..40),
         range in proptest::option::of((any::<f64>(), any::<f64>())),
         rule in any::<f64>(),
-        which in 0usize..45,
+        which in 0usize..54,
     ) {
         let scales = [Scale::Linear, Scale::Log2, Scale::Log10];
-        let draws = [Draw::LineMarkers, Draw::Line, Draw::Markers, Draw::Dots, Draw::Steps];
+        let draws = [Draw::LineMarkers, Draw::Line, Draw::Markers, Draw::Dots, Draw::Steps, Draw::Bars];
         let chart = Chart {
             x: axis("x", scales[which % 3]),
             y: Axis { range, ..axis("y (s)", scales[which / 3 % 3]) },
