@@ -6,6 +6,7 @@ use crate::played::{Answer, Played};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use narrows_report::chart::{Axis, Chart, Series};
+use narrows_report::points::number;
 
 /// The story.
 pub const STORY: Story = Story {
@@ -128,11 +129,20 @@ fn no_drops_and_a_victim(played: &Played) -> Answer<Finding> {
     let scene = played.scene("across")?;
     let at = [("pause", ON), ("cc", "cubic"), ("racks", MOST)];
     let drops = scene.value(&at, "drops")?;
-    let (held, marked) = (victim(played, ON, "cubic")?, victim(played, ON, "dctcp")?);
-    Ok(Finding::all([
+    let (free, held) = (victim(played, OFF, "cubic")?, victim(played, ON, "cubic")?);
+    let finding = Finding::all([
         Finding::at_most("drops across trunks with pause frames", drops, 0.0, ""),
-        Finding::at_least("the victim with DCTCP over without", marked / held, 1.5, ""),
-    ]))
+        Finding::at_most(
+            "the victim's rate with them over that without",
+            held / free,
+            0.7,
+            "",
+        ),
+    ]);
+    Ok(finding.and_words(format_args!(
+        "; where DCTCP keeps ports from filling, the victim has {} times as much under pause frames",
+        number(victim(played, ON, "dctcp")? / held, "")
+    )))
 }
 
 fn figure(played: &Played) -> Answer<Chart> {

@@ -137,6 +137,8 @@ fn share(times: &[f64], (from, to): (f64, f64)) -> f64 {
     within as f64 / times.len() as f64 * 100.0
 }
 
+/// The least that a timeout takes, in ms.
+const RTO: f64 = 200.0;
 /// Calls that waited for a timer.
 const LATE: (f64, f64) = (38.0, f64::INFINITY);
 /// D16's: how much longer than the median call takes one that waited for a delayed acknowledgement, and
@@ -160,9 +162,17 @@ fn a_lost_acknowledgement_is_a_timeout(played: &Played) -> Answer<Finding> {
     let tails = played.scene("tails")?;
     let at = |metric| tails.value(&[("congestion", DCTCP), ("receiver", "linux-2015")], metric);
     let (timeouts, drops) = (at("timeouts")?, at("drops")?);
+    let waits = |receiver| -> Answer<usize> {
+        let times = calls(played, DCTCP, receiver)?;
+        Ok(times.iter().filter(|ms| **ms >= RTO).count())
+    };
+    let (old, today) = (waits("linux-2015")?, waits("linux")?);
     Ok(Finding::is(
-        format!("{timeouts:.0} timeouts and {drops:.0} drops with the receiver of 2015"),
-        timeouts > 0.0 && drops == 0.0,
+        format!(
+            "{timeouts:.0} timeouts and {drops:.0} drops with the receiver of 2015; {old} calls of 10 kB take {RTO} \
+             ms or more, {today} with that of today"
+        ),
+        timeouts > 0.0 && drops == 0.0 && old > 0 && today == 0,
     ))
 }
 
@@ -183,7 +193,7 @@ fn a_window_of_one_meets_the_delayed_ack(played: &Played) -> Answer<Finding> {
              window of one, where CWR is not acknowledged at once, {cured:.3} % where it is",
             WAIT.0, WAIT.1
         ),
-        waits > 0.0 && cured < waits,
+        waits > 0.1 && cured * 2.0 <= waits,
     ))
 }
 
@@ -263,12 +273,13 @@ fn small_calls_get_more_of_the_bytes(played: &Played) -> Answer<Finding> {
         Ok(small / (calls("large.transfers_per_s")? * 1e6) * 100.0)
     };
     let (cubic, dctcp) = (share("cubic")?, share(DCTCP)?);
+    let off = |percent: f64| (percent / 100.0).ln().abs();
     Ok(Finding::is(
         format!(
             "as many connections with calls of 10 kB move {dctcp:.1} % of the bytes of those with \
-             1 MB with DCTCP, {cubic:.1} % with CUBIC"
+             1 MB with DCTCP, {cubic:.1} % with CUBIC, where 100 is as much"
         ),
-        dctcp > cubic,
+        off(dctcp) < off(cubic),
     ))
 }
 

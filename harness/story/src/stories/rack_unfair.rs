@@ -98,7 +98,11 @@ fn whatever_the_control(played: &Played) -> Answer<Finding> {
         Ok(Finding::is(format!("{cc}: {}", words(shares)), so))
     };
     let all: Vec<Finding> = CONTROLS.iter().map(of).collect::<Answer<_>>()?;
-    Ok(Finding::all(all))
+    Ok(Finding::all(all).and_words(
+        " (each within 2 points of 25, 50 and 25). Of the controls that ship `fixed` is left out, since it adapts \
+                 to nothing: what a sender gets of a queue is then as its window was set, and one too small to fill the \
+                 line (`narrows run split-output --set split=2 --set cc=fixed`) meets no queue at all",
+    ))
 }
 
 fn two_queues_served_in_turn(played: &Played) -> Answer<Finding> {

@@ -10,7 +10,7 @@ mod reasons;
 
 use crate::grid::{Column, Grid};
 use crate::judge::{Finding, Judged};
-use crate::played::{Answer, Played};
+use crate::played::{Answer, Played, missing};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
 use discards::fabric_drops;
@@ -50,17 +50,9 @@ pub const STORY: Story = Story {
         merging::ALTERNATING,
     ],
     tables: &[
-        Table::points(
+        Table::own(
             "Stores write to one, two and three racks of workers, by tier: means of three runs of 28 ms",
-            "racks",
-            &[
-                Column::new("fabric to rack busy", UTILISATION),
-                Column::new("fabric dropped, bits", FABRIC),
-                Column::new("racks dropped, bits", RACK),
-                Column::new("fabric marked", "tier.spine->leaf3.mark_share"),
-                Column::new("rack marked", "tier.leaf->workers.mark_share"),
-                Column::new("sent again", "retransmit_share"),
-            ],
+            by_tier,
         ),
         Table::own(
             "What the text has, and ours; ! is what is not as wanted",
@@ -244,6 +236,27 @@ fn as_published(played: &Played, racks: usize) -> Answer<Finding> {
     let measures = measures(played, racks)?;
     let near = Finding::all(measures.iter().map(Measure::finding));
     Ok(Finding::all([near, order::of(played, racks)?]))
+}
+
+/// What each tier carries, drops and marks.
+fn by_tier(played: &Played) -> Answer<Grid> {
+    let columns = [
+        Column::new("fabric to rack busy", UTILISATION),
+        Column::new("fabric dropped, bits", FABRIC),
+        Column::new("racks dropped, bits", RACK),
+        Column::new("fabric marked", "tier.spine->leaf3.mark_share"),
+        Column::new("rack marked", "tier.leaf->workers.mark_share"),
+        Column::new("sent again", "retransmit_share"),
+    ];
+    let mut grid = played.scene("racks")?.grid(&[], &columns)?;
+    // The first column has the hosts that are workers.
+    let cells = grid.rows.iter_mut().filter_map(|row| row.first_mut());
+    for cell in cells {
+        let racks = WORKERS.iter().position(|hosts| hosts == cell);
+        *cell = (racks.ok_or_else(|| missing("such workers"))? + 1).to_string();
+    }
+    grid.head[0] = "racks of workers".to_owned();
+    Ok(grid)
 }
 
 fn beside(played: &Played) -> Answer<Grid> {

@@ -17,7 +17,7 @@ pub const STORY: Story = Story {
     name: "writes",
     about: "Four one-byte writes wait 40 ms for an ACK, though Nagle's algorithm is off.",
     scenes: &[
-        Scene::new("eight", "packet-window"),
+        Scene::new("eight", "packet-window").keeping_outcomes(),
         Scene::new("pauses", "packet-window")
             .sharing(&[STALLS])
             .with(&[(
@@ -79,7 +79,7 @@ pub const STORY: Story = Story {
         Row::new("S4", five_packets),
         Row::new("S5", a_buffered_write_cures),
         Row::new("S6", three_bytes_then_the_rest),
-        Row::new("S7", bytes_do_not_stall),
+        Row::new("S7", one_of_eight_stalls),
         Row::new("S8", the_peers_window_is_no_limit),
         Row::new("S9", three_packets_after_a_pause),
         Row::new("S12", writes_stand_beside_packets),
@@ -91,7 +91,7 @@ pub const STORY: Story = Story {
     next: &[
         Next::new(
             "narrows run packet-window",
-            "the experiment, with all eight combinations",
+            "the experiment, with all combinations",
         ),
         Next::new(
             "narrows run packet-window --set writes=1+1+1+1+n --set window=packets --set delayed-ack=2/40ms --set idle-restart=rfc5681 -r 1 --pcap writes.pcapng --pcap-at h0",
@@ -116,7 +116,8 @@ const PROXY: Keys = &[("writes", WRITTEN), ("delayed-ack", DELAYED)];
 /// What the window counts in the text.
 const PACKETS: Keys = &[("window", "packets")];
 /// The three that stall together, with how the proxy writes.
-const STALLS: Keys = &[PROXY[0], PROXY[1], PACKETS[0], ("idle-restart", "rfc5681")];
+const STALLS: Keys = &[PROXY[0], PROXY[1], PACKETS[0], IDLE_RESTART];
+const IDLE_RESTART: (&str, &str) = ("idle-restart", "rfc5681");
 
 fn but(key: &'static str, value: &'static str) -> Vec<(&'static str, &'static str)> {
     let with = |&(k, v)| (k, if k == key { value } else { v });
@@ -360,14 +361,65 @@ fn writes_stand_beside_packets(played: &Played) -> Answer<Finding> {
 /// The cause of the ledger that no TCP can shorten.
 const IDLE: &str = narrows_explain::Cause::AppWroteNothing.name();
 
-fn bytes_do_not_stall(played: &Played) -> Answer<Finding> {
-    let bytes = median(played.scene("eight")?, &but("window", "bytes"))?;
-    Ok(Finding::at_most(
-        "median with a window of bytes",
-        bytes,
-        1.0,
-        "ms",
-    ))
+/// Least and greatest time of the results where keys have these values, in ms, after the first of each
+/// connection, which no pause comes before.
+fn range_after_pauses(eight: &Scenery, at: &[(&str, &str)]) -> Answer<(f64, f64)> {
+    let runs = eight.outcomes(at)?;
+    let after_pauses = runs.iter().flat_map(|run| run.transfers.iter().skip(1));
+    let ms = after_pauses.map(|t| t.took.as_nanos() as f64 / 1e6);
+    let (least, most) = ms.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), ms| {
+        (a.min(ms), b.max(ms))
+    });
+    match least <= most {
+        true => Ok((least, most)),
+        false => Err(missing("result after a pause")),
+    }
+}
+
+/// Of the eight combinations the one that has all three, and the other seven.
+fn one_of_eight_stalls(played: &Played) -> Answer<Finding> {
+    let eight = played.scene("eight")?;
+    let bytes = median(eight, &but("window", "bytes"))?;
+    let (quickest, slowest) = range_after_pauses(eight, STALLS)?;
+    let mut others = Vec::new();
+    for delayed in [DELAYED, "off"] {
+        for window in [PACKETS[0].1, "bytes"] {
+            for idle in [IDLE_RESTART.1, "keep"] {
+                let at = [
+                    PROXY[0],
+                    ("delayed-ack", delayed),
+                    ("window", window),
+                    (IDLE_RESTART.0, idle),
+                ];
+                if at != STALLS[..] {
+                    others.push(range_after_pauses(eight, &at)?.1);
+                }
+            }
+        }
+    }
+    let most = others.iter().copied().fold(0.0, f64::max);
+    let count = others.len();
+    let finding = Finding::all([
+        Finding::at_most("median with a window of bytes, ms,", bytes, 1.0, ""),
+        Finding::is(
+            format!(
+                "of eight combinations the one with all three takes {quickest:.1} to {slowest:.1} ms for each \
+                 result after a pause (wanted 39 to 41)"
+            ),
+            quickest >= 39.0 && slowest <= 41.0,
+        ),
+        Finding::is(
+            format!(
+                "the slowest result after a pause of the other {count} {most:.2} (wanted below 1)"
+            ),
+            count == 7 && most < 1.0,
+        ),
+    ]);
+    let kept = eight.value(&but(IDLE_RESTART.0, "keep"), "latency.max")? / 1e6;
+    Ok(finding.and_words(format_args!(
+        "; a connection's first result comes after no pause, and takes {kept:.1} with the window kept, too, for the \
+                 initial one is three packets"
+    )))
 }
 
 /// Percent of results that wait for a delayed ACK after pauses just longer than an RTO.
