@@ -1,12 +1,12 @@
-//! `narrows calibrate`: what packets cost on this machine's kernel, as knobs of `[host.cpu]`, and what its
-//! shaper lets go beside the simulated one.
+//! `narrows calibrate`: what packets cost on this machine's kernel, as knobs of `[host.cpu]`, with what the
+//! model makes of them, and what its shaper lets go beside the simulated one.
 
 use super::output::print;
 use super::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop};
 use narrows::Duration;
 use narrows_experiment::model::nic::Cpu;
 use narrows_lab::LiveError;
-use narrows_lab::calibrate::{Calibration, Costs, run as measure};
+use narrows_lab::calibrate::{Costs, Receives, Write as Written, run as measure, simulated};
 use narrows_lab::lab;
 use narrows_lab::segmenting::{self, Load, Sizes, Tso};
 use narrows_lab::shaping::{self, Conformance, ShapingSpec};
@@ -28,22 +28,18 @@ pub(super) fn run(_: &App, console: &mut Console<'_>) -> Result<u8, Stop> {
         seen => seen.map_err(failed)?,
     };
     let colour = console.colours();
-    let mut said = text::table(&table(&seen), colour);
-    let _ = match seen.merging {
-        Some(merging) => writeln!(
-            said,
-            "\nA write of 32 segments takes {} segment by segment, and {} where the receiver polls \
-             and merges them: {} an aggregate.",
-            number(merging.apart, "ns"),
-            number(merging.merged, "ns"),
-            number(merging.segments_per_aggregate, "")
-        ),
-        None => writeln!(
-            said,
-            "\nThis kernel's veth does not poll and merge: an interrupt's cost is not known."
-        ),
-    };
-    said += &knobs(&seen);
+    let simulated = |receives| simulated(&seen.costs, receives).map_err(failed);
+    let apart = (seen.apart, simulated(Receives::Apart)?);
+    let merged = seen
+        .merged
+        .map(|live| Ok::<_, Stop>((live, simulated(Receives::Merged)?)));
+    let writes = writes(apart, merged.transpose()?);
+    let mut said = text::table(&table(&seen.costs), colour);
+    let _ = writeln!(said, "\n{}", text::table(&writes, colour));
+    if seen.merged.is_none() {
+        said += "This kernel's veth does not poll and merge: an interrupt's cost is not known.\n\n";
+    }
+    said += &seen.costs.section();
     // Whatever becomes of the shaper.
     print(console.stdout, &said)?;
     let shapers = match shapers(console.cancel) {
@@ -121,44 +117,53 @@ fn sizes(cancel: &AtomicBool) -> Result<Grid, LiveError> {
 }
 
 /// The costs by their knobs.
-fn table(seen: &Calibration) -> Grid {
+fn table(seen: &Costs) -> Grid {
     let usual = Cpu::default();
     let time = |ns: f64| number(ns, "ns");
-    let costs = |of: fn(&Costs) -> f64, default: Duration, name: &str| {
-        vec![
-            name.to_owned(),
-            time(default.as_nanos() as f64),
-            time(of(&seen.costs)),
-        ]
+    let cost = |name: &str, default: Duration, ns: Option<f64>| {
+        let measured = ns.map_or("-".to_owned(), time);
+        vec![name.to_owned(), time(default.as_nanos() as f64), measured]
     };
     Grid {
-        head: ["", "default", "measured"].map(str::to_owned).to_vec(),
-        words: 1,
         rows: vec![
-            costs(|c| c.interrupt, usual.interrupt, "interrupt"),
-            costs(|c| c.packet, usual.packet, "packet"),
-            costs(|c| c.kilobyte, usual.kilobyte, "kilobyte"),
-            costs(|c| c.ack, usual.ack, "ack"),
-            costs(|c| c.call, usual.call, "call"),
+            cost("interrupt", usual.interrupt, seen.interrupt),
+            cost("packet", usual.packet, Some(seen.packet)),
+            cost("kilobyte", usual.kilobyte, Some(seen.kilobyte)),
+            cost("ack", usual.ack, Some(seen.ack)),
+            cost("call", usual.call, Some(seen.call)),
         ],
+        ..Grid::new(["", "default", "measured"], 1)
     }
 }
 
-/// The section of an experiment.
-fn knobs(seen: &Calibration) -> String {
-    let costs = seen.costs;
-    let mut out = String::from("\n[host.cpu]\ncounts = true\n");
-    // What could not be measured is left as it is.
-    let interrupt = seen.merging.map(|_| ("interrupt", costs.interrupt));
-    for (name, ns) in interrupt.into_iter().chain([
-        ("packet", costs.packet),
-        ("kilobyte", costs.kilobyte),
-        ("ack", costs.ack),
-        ("call", costs.call),
-    ]) {
-        let _ = writeln!(out, "{name} = \"{:.0}ns\"", ns.max(0.0));
+/// A write of the kernel's and the simulated one with these costs, to a receiver that takes segment by
+/// segment and to one that merges.
+fn writes(apart: (Written, Written), merged: Option<(Written, Written)>) -> Grid {
+    let head = [
+        "a write of 32 segments",
+        "segments a packet",
+        "ACKs",
+        "work of both hosts",
+    ];
+    let mut grid = Grid::new(head, 1);
+    let how = [
+        ("merged by GRO", merged),
+        ("segment by segment", Some(apart)),
+    ];
+    for (how, both) in how {
+        let Some((live, simulated)) = both else {
+            continue;
+        };
+        for (whose, write) in [("this kernel", live), ("simulated", simulated)] {
+            grid.rows.push(vec![
+                format!("{how}, {whose}"),
+                number(write.segments_per_packet, ""),
+                number(write.acks, ""),
+                number(write.ns, "ns"),
+            ]);
+        }
     }
-    out
+    grid
 }
 
 #[cfg(test)]
@@ -176,30 +181,53 @@ mod tests {
     #[test]
     fn what_is_printed_is_a_section_that_an_experiment_can_have() {
         let costs = Costs {
-            interrupt: 1_500.0,
+            interrupt: Some(1_500.0),
             packet: 812.4,
             kilobyte: 51.0,
             ack: 433.0,
             call: 120.6,
         };
-        let merging = narrows_lab::calibrate::Merging {
-            apart: 90e3,
-            merged: 30e3,
-            segments_per_aggregate: 16.0,
-        };
-        let seen = Calibration {
-            costs,
-            merging: Some(merging),
-        };
-        let section = knobs(&seen);
+        let section = costs.section();
         assert_eq!(
             section,
-            "\n[host.cpu]\ncounts = true\ninterrupt = \"1500ns\"\npacket = \"812ns\"\nkilobyte = \"51ns\"\n\
+            "[host.cpu]\ncounts = true\ninterrupt = \"1500ns\"\npacket = \"812ns\"\nkilobyte = \"51ns\"\n\
              ack = \"433ns\"\ncall = \"121ns\"\n"
         );
+        let unknown = Costs {
+            interrupt: None,
+            ..costs
+        };
+        assert!(!unknown.section().contains("interrupt"));
         let shipped = narrows_experiment::shipped::Shipped::get("two-senders").unwrap();
         let registry = narrows_experiment::registry::Registry::default();
-        let text = format!("{}{section}", shipped.text);
+        let text = format!("{}\n{section}", shipped.text);
         narrows_experiment::file::Loaded::parse("test", &text, &registry).unwrap();
+    }
+
+    #[test]
+    fn what_a_kernel_cannot_merge_has_no_row() {
+        let write = Written {
+            segments_per_packet: 32.0,
+            acks: 1.0,
+            ns: 26_000.0,
+        };
+        let apart = Written {
+            segments_per_packet: 1.0,
+            ..write
+        };
+        let of = |merged| {
+            let grid = writes((apart, apart), merged);
+            let names = grid.rows.into_iter().map(|row| row[..2].join(": "));
+            names.collect::<Vec<_>>()
+        };
+        let apart = [
+            "segment by segment, this kernel: 1",
+            "segment by segment, simulated: 1",
+        ];
+        assert_eq!(of(None), apart);
+        let merged = of(Some((write, write)));
+        assert_eq!(merged[0], "merged by GRO, this kernel: 32");
+        assert_eq!(merged[1], "merged by GRO, simulated: 32");
+        assert_eq!(merged[2..], apart);
     }
 }

@@ -1,15 +1,17 @@
-//! `narrows live` against the kernel and the programs that people use: curl, nc, iperf3, tshark; and a story
-//! live.
+//! `narrows live` against the kernel and the programs that people use: curl, nc, iperf3, tshark; and the stories
+//! that have a twin there.
 //!
 //! Each test has a lab of its own name, which is gone afterwards, however the test ends. Where that
 //! cannot be a test is skipped with a message; with `CI=true` it fails.
 #![cfg(target_os = "linux")]
 
+use narrows_story::story::Live;
+use narrows_story::{Story, stories};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 
 fn narrows() -> Command {
@@ -819,51 +821,271 @@ fn explain_listens_to_a_lab() {
     assert!(said.contains("No such device"), "{said}");
 }
 
-/// Whether its claims hold is the machine's; that it judges them and cleans up is not.
+/// What the live twin of a story must show.
+struct Twin {
+    story: &'static str,
+    claims: &'static [&'static str],
+    /// Rows of its table with the least of cells that each has behind its name.
+    rows: &'static [(usize, &'static [&'static str])],
+}
+
+/// All that there are; those that take longest first.
+const TWINS: &[Twin] = &[
+    Twin {
+        story: "enobufs",
+        claims: &["E1", "E3", "E5", "E6", "E8"],
+        rows: &[(
+            3,
+            &[
+                "simulated, reset, 12 buffers",
+                "simulated, congestion, 12 buffers",
+                "simulated, congestion, 1000 buffers",
+                "live, a queue of 12 packets",
+                "live, a queue of 1000 packets",
+                "simulated, 25 ms, reset, no loss",
+                "live, ours, 25 ms, reset, no loss",
+                "simulated, 25 ms, reset, a loss each second",
+                "live, ours, 25 ms, reset, a loss each second",
+                "simulated, 25 ms, a segment less, no loss",
+                "live, ours, 25 ms, a segment less, no loss",
+                "simulated, 25 ms, second connection, peer forgotten",
+                "live, ours, 25 ms, second connection, peer forgotten",
+                "simulated, 25 ms, second connection, peer remembered",
+                "live, ours, 25 ms, second connection, peer remembered",
+            ],
+        )],
+    },
+    Twin {
+        story: "rack tails",
+        claims: &["D1", "D3", "D25", "D15", "D17"],
+        rows: &[
+            (
+                11,
+                &[
+                    "CUBIC, simulated",
+                    "CUBIC, live, kernel",
+                    "CUBIC, live, ours",
+                    "DCTCP, receiver of 2015, simulated",
+                    "DCTCP, receiver of 2015, live, ours",
+                    "DCTCP, RFC 8257, simulated",
+                    "DCTCP, RFC 8257, live, ours",
+                    "DCTCP, receiver of today, simulated",
+                    "DCTCP, receiver of today, live, ours",
+                ],
+            ),
+            // A kernel need not have it.
+            (0, &["DCTCP, receiver of today, live, kernel"]),
+        ],
+    },
+    Twin {
+        story: "writes",
+        claims: &["S5", "S6", "S9"],
+        rows: &[(
+            6,
+            &[
+                "1+1+1+1+n, window of 3 after a pause, delayed ACK",
+                "... with tail loss probes",
+                "... read as it comes",
+                "... without delayed ACK",
+                "... with the window kept",
+                "written at once",
+            ],
+        )],
+    },
+    Twin {
+        story: "burst",
+        claims: &["M10", "M17"],
+        rows: &[
+            (3, &["mean of a port", "drops a second of a port"]),
+            (
+                5,
+                &[
+                    "max/mean at 500 ms",
+                    "max/mean at 250 ms",
+                    "max/mean at 128 ms",
+                    "max/mean at 64 ms",
+                    "max/mean at 32 ms",
+                    "max/mean at 16 ms",
+                    "max/mean at 8 ms",
+                    "max/mean at 4 ms",
+                    "max/mean at 2 ms",
+                ],
+            ),
+        ],
+    },
+    Twin {
+        story: "rack coalesce",
+        claims: &["D11", "D13"],
+        rows: &[(
+            5,
+            &[
+                "simulated, the text's, 25 Gb/s, rx_usecs 1us",
+                "simulated, the text's, 25 Gb/s, rx_usecs 1ms",
+                "simulated, kernel, 1 Gb/s, timer 0 us",
+                "live, kernel, 1 Gb/s, timer 0 us",
+                "simulated, kernel, 1 Gb/s, timer 1000 us",
+                "live, kernel, 1 Gb/s, timer 1000 us",
+                "simulated, kernel, 1 Gb/s, timer 3000 us",
+                "live, kernel, 1 Gb/s, timer 3000 us",
+                "simulated, ours, 1 Gb/s, timer 0 us",
+                "live, ours, 1 Gb/s, timer 0 us",
+                "simulated, ours, 1 Gb/s, timer 1000 us",
+                "live, ours, 1 Gb/s, timer 1000 us",
+                "simulated, ours, 1 Gb/s, timer 3000 us",
+                "live, ours, 1 Gb/s, timer 3000 us",
+            ],
+        )],
+    },
+    Twin {
+        story: "busyport",
+        claims: &["M25", "M33"],
+        rows: &[
+            (4, &["simulated, suspend", "simulated, async"]),
+            (
+                5,
+                &[
+                    "live, kernel, suspend",
+                    "live, kernel, async",
+                    "live, ours, suspend",
+                    "live, ours, async",
+                ],
+            ),
+        ],
+    },
+    Twin {
+        story: "racks",
+        claims: &["D23", "D24"],
+        rows: &[(
+            9,
+            &[
+                "0%",
+                "10%",
+                "25%",
+                "50%",
+                "75%",
+                "90%",
+                "100%",
+                "every second",
+            ],
+        )],
+    },
+];
+
+impl Twin {
+    /// Runs it. Whether its claims hold is the machine's; that it judges them, shows its table and cleans up is
+    /// not.
+    fn check(&self) {
+        let story = self.story;
+        let mut command = narrows();
+        command.arg("story").args(story.split(' ')).arg("--live");
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = child.spawn().unwrap();
+        let prefix = format!("narrows-run-{}-", child.id());
+        let ran = child.wait_with_output().unwrap();
+        let (out, err) = (
+            String::from_utf8_lossy(&ran.stdout),
+            String::from_utf8_lossy(&ran.stderr),
+        );
+        let differs = match ran.status.code() {
+            Some(0) => false,
+            Some(1) => true,
+            code => panic!("{story}: {code:?}: {err}"),
+        };
+        let verdict = |claim: &&str| {
+            let mut lines = out.lines().map(str::split_whitespace);
+            let mut words = lines.find(|words| words.clone().next() == Some(*claim));
+            let verdict = words.as_mut().and_then(|words| words.nth(1));
+            let verdict = verdict.unwrap_or_else(|| panic!("{story}: no {claim}: {out}{err}"));
+            assert!(
+                ["holds", "differs"].contains(&verdict),
+                "{story}: {claim}: {out}"
+            );
+            verdict
+        };
+        let verdicts: Vec<&str> = self.claims.iter().map(verdict).collect();
+        assert_eq!(verdicts.contains(&"differs"), differs, "{story}: {out}");
+        for (least, rows) in self.rows {
+            for row in *rows {
+                let cells = cells(&out, row);
+                let cells = cells.unwrap_or_else(|| panic!("{story}: no row '{row}': {out}"));
+                assert!(cells >= *least, "{story}: '{row}' has {cells} cells: {out}");
+            }
+        }
+        assert!(out.contains("The machine meanwhile"), "{story}: {out}");
+        let names = fs::read_dir("/run/netns").unwrap();
+        let left: Vec<_> = names
+            .map(|name| name.unwrap().file_name())
+            .filter(|name| name.to_string_lossy().starts_with(&prefix))
+            .collect();
+        assert!(left.is_empty(), "{story}: {left:?}");
+    }
+}
+
+/// How many cells a row of a table has behind its name, which may go on; `None` if there is no such row.
+fn cells(out: &str, row: &str) -> Option<usize> {
+    let mut rows = out.lines().filter_map(|line| line.strip_prefix("  "));
+    let row = rows.find(|line| {
+        let behind = line.strip_prefix(row);
+        behind.is_some_and(|b| b.is_empty() || b.starts_with([' ', ':']))
+    })?;
+    let words = row.split("  ").filter(|cell| !cell.trim().is_empty());
+    Some(words.count() - 1)
+}
+
 #[test]
-fn a_story_is_judged_live_and_leaves_no_namespace() {
+fn stories_are_judged_live_and_leave_no_namespace() {
     let Some(_lab) = TestLab::new(&[]) else {
         return;
     };
-    let mut command = narrows();
-    command.args(["story", "busyport", "--live"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = child.spawn().unwrap();
-    let prefix = format!("narrows-run-{}-", child.id());
-    let ran = child.wait_with_output().unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&ran.stdout),
-        String::from_utf8_lossy(&ran.stderr),
-    );
-    let verdict = |claim: &str| {
-        let mut lines = out.lines();
-        let words = lines.find_map(|line| line.strip_prefix(claim));
-        let verdict = words.and_then(|words| words.split_whitespace().next());
-        verdict.unwrap_or_else(|| panic!("no {claim}: {out}{err}"))
-    };
-    let verdicts = ["M25", "M33"].map(verdict);
-    let differs = match ran.status.code() {
-        Some(0) => false,
-        Some(1) => true,
-        code => panic!("{code:?}: {err}"),
-    };
-    assert_eq!(verdicts.contains(&"differs"), differs, "{verdicts:?}");
-    assert!(
-        verdicts.iter().all(|v| ["holds", "differs"].contains(v)),
-        "{out}"
-    );
-    assert!(out.contains("The machine meanwhile"), "{out}");
-    for row in [
-        "simulated, suspend",
-        "live, kernel, suspend",
-        "live, ours, suspend",
-    ] {
-        assert!(out.contains(row), "{out}");
-    }
-    let names = fs::read_dir("/run/netns").unwrap();
-    let left: Vec<_> = names
-        .map(|name| name.unwrap().file_name())
-        .filter(|name| name.to_string_lossy().starts_with(&prefix))
+    let has_twin = |story: &&&Story| matches!(story.live, Live::Twin(_));
+    let mut there: Vec<&str> = stories::ALL
+        .iter()
+        .filter(has_twin)
+        .map(|story| story.name)
         .collect();
-    assert!(left.is_empty(), "{left:?}");
+    let mut known: Vec<&str> = TWINS.iter().map(|twin| twin.story).collect();
+    there.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(there, known);
+    // They wait most of their time.
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(twin) = TWINS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    twin.check();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn rows_that_are_not_there_are_missed() {
+    let out = "  head  a  b\n\n  12%   1  2.5us\n  2%: none\nD1   holds    2% of all\n";
+    assert_eq!(cells(out, "12%"), Some(2));
+    assert_eq!(cells(out, "2%"), Some(0));
+    assert_eq!(cells(out, "12"), None);
+    assert_eq!(cells(out, "D1"), None);
+}
+
+/// The costs of a kernel whose veth cannot merge have no row of what is merged, so that of the other stands
+/// for both.
+#[test]
+fn what_packets_cost_is_held_against_the_model() {
+    let Some(_lab) = TestLab::new(&[]) else {
+        return;
+    };
+    let out = text(narrows().arg("calibrate"));
+    for row in ["packet", "call"] {
+        assert_eq!(cells(&out, row), Some(2), "{out}");
+    }
+    for whose in ["this kernel", "simulated"] {
+        let row = format!("segment by segment, {whose}");
+        assert_eq!(cells(&out, &row), Some(3), "{out}");
+        let merged = cells(&out, &format!("merged by GRO, {whose}"));
+        let unknown = out.contains("does not poll and merge");
+        assert_eq!(merged, (!unknown).then_some(3), "{out}");
+    }
+    assert!(out.contains("[host.cpu]\ncounts = true\n"), "{out}");
 }

@@ -7,11 +7,19 @@
 //! at both ends, so each end has half.
 //!
 //! What it leaves out: a NIC's driver and its DMA, cold caches, other cores.
+//!
+//! A write of 32 segments, which nothing above is computed from where they are merged, is held against the
+//! [simulated] one with these costs.
+
+mod simulated;
+
+pub use simulated::simulated;
 
 use crate::LiveError;
 use crate::pair::Pair;
 use crate::round::{MANY, Round, SEGMENT};
 use crate::shaper::RouteRules;
+use std::fmt::Write as _;
 use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::AtomicBool;
@@ -25,8 +33,8 @@ const WARM_UP: u32 = 200;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Costs {
     /// An interrupt and the poll that it begins: what a packet takes longer where the receiver polls
-    /// (GRO) than where it is handed over.
-    pub interrupt: f64,
+    /// (GRO) than where it is handed over. `None` where the kernel's veth cannot.
+    pub interrupt: Option<f64>,
     /// A packet with data, of any size.
     pub packet: f64,
     /// Each 1000 bytes of its payload.
@@ -37,24 +45,52 @@ pub struct Costs {
     pub call: f64,
 }
 
+impl Costs {
+    /// The section of an experiment. What could not be measured is left as it is.
+    pub fn section(&self) -> String {
+        let mut out = String::from("[host.cpu]\ncounts = true\n");
+        let interrupt = self.interrupt.map(|ns| ("interrupt", ns));
+        for (name, ns) in interrupt.into_iter().chain([
+            ("packet", self.packet),
+            ("kilobyte", self.kilobyte),
+            ("ack", self.ack),
+            ("call", self.call),
+        ]) {
+            let _ = writeln!(out, "{name} = \"{:.0}ns\"", ns.max(0.0));
+        }
+        out
+    }
+}
+
 /// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     /// The costs.
     pub costs: Costs,
-    /// What merging saves; `None` where the kernel's veth cannot.
-    pub merging: Option<Merging>,
+    /// A write to a receiver that takes segment by segment.
+    pub apart: Write,
+    /// A write to one that merges; `None` where the kernel's veth cannot.
+    pub merged: Option<Write>,
 }
 
-/// A write of 32 segments, cut before it leaves, to a receiver that merges them or does not.
+/// How a receiver takes what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receives {
+    /// Segment by segment.
+    Apart,
+    /// It polls and merges (GRO).
+    Merged,
+}
+
+/// A write of 32 segments, cut before it leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Merging {
-    /// Nanoseconds without.
-    pub apart: f64,
-    /// Nanoseconds with.
-    pub merged: f64,
-    /// Segments of an aggregate.
-    pub segments_per_aggregate: f64,
+pub struct Write {
+    /// Segments of a packet that the receiver handles.
+    pub segments_per_packet: f64,
+    /// Acknowledgements that it sends for a write.
+    pub acks: f64,
+    /// Nanoseconds that both hosts work for it.
+    pub ns: f64,
 }
 
 /// The shortest round in nanoseconds, and what the reader counted a round.
@@ -63,6 +99,17 @@ struct Seen {
     ns: f64,
     packets: f64,
     acks: f64,
+}
+
+impl Seen {
+    /// Of a large write.
+    fn write(self) -> Write {
+        Write {
+            segments_per_packet: MANY as f64 / self.packets.max(f64::MIN_POSITIVE),
+            acks: self.acks,
+            ns: self.ns,
+        }
+    }
 }
 
 /// Measures, for some seconds.
@@ -76,23 +123,23 @@ pub fn run(cancel: &AtomicBool) -> Result<Calibration, LiveError> {
     let handed = plain.round(one, cancel).map_err(failed)?.ns;
     let mut costs = plain.costs(cancel).map_err(failed)?;
     plain.pair.a.cut().map_err(failed)?;
-    let apart = plain.round(Round::LARGE, cancel).map_err(failed)?.ns;
+    let apart = plain.round(Round::LARGE, cancel).map_err(failed)?.write();
     let merging = Bench::new()?;
     merging.pair.a.cut().map_err(failed)?;
-    let merging = match merging.pair.b.merge() {
+    let merged = match merging.pair.b.merge() {
         Ok(()) => {
             let polled = merging.round(one, cancel).map_err(failed)?.ns;
-            costs.interrupt = (polled - handed).max(0.0);
-            let (merged, segments) = merging.merged(cancel).map_err(failed)?;
-            Some(Merging {
-                apart,
-                merged,
-                segments_per_aggregate: segments,
-            })
+            costs.interrupt = Some((polled - handed).max(0.0));
+            let merged = merging.round(Round::LARGE, cancel).map_err(failed)?;
+            Some(merged.write())
         }
         Err(_) => None,
     };
-    Ok(Calibration { costs, merging })
+    Ok(Calibration {
+        costs,
+        apart,
+        merged,
+    })
 }
 
 /// Two hosts and a connection.
@@ -148,19 +195,12 @@ impl Bench {
         let packet = (single.ns - whole.ns - acks) / more_packets / 2.0;
         let costs = [packet, kilobyte, ack, call].map(|ns| ns.max(0.0));
         Ok(Costs {
-            interrupt: 0.0,
+            interrupt: None,
             packet: costs[0],
             kilobyte: costs[1],
             ack: costs[2],
             call: costs[3],
         })
-    }
-
-    /// Nanoseconds of a large write, and segments of an aggregate.
-    fn merged(&self, cancel: &AtomicBool) -> io::Result<(f64, f64)> {
-        let merged = self.pair.merged()?;
-        let took = self.round(Round::LARGE, cancel)?.ns;
-        Ok((took, merged.segments_per_packet(&self.pair)?))
     }
 
     fn round(&self, round: Round, cancel: &AtomicBool) -> io::Result<Seen> {

@@ -13,6 +13,7 @@ use narrows_experiment::registry::Registry;
 use narrows_lab::LiveError;
 use narrows_lab::bulk::{HoldSpec, LocalDropSpec, hold, hold_ours, local_drop};
 use narrows_lab::burst::BurstSpec;
+use narrows_lab::calibrate::Receives;
 use narrows_lab::segmenting::{self, Load, Tso};
 use narrows_lab::shaping::{self, ShapingSpec};
 use narrows_lab::stall::{StallSpec, Writers};
@@ -259,11 +260,19 @@ fn packets_have_their_price() {
     };
     let costs = seen.costs;
     assert!(costs.packet > 0.0 && costs.kilobyte > 0.0, "{costs:?}");
-    let Some(merging) = seen.merging else {
+    let Some(merged) = seen.merged else {
         return skip("veth merges nothing here");
     };
-    assert!(merging.segments_per_aggregate > 4.0, "{merging:?}");
-    assert!(merging.merged < merging.apart, "{merging:?}");
+    let apart = seen.apart;
+    assert!(merged.segments_per_packet > 4.0, "{merged:?}");
+    assert!(merged.ns < apart.ns, "{merged:?} {apart:?}");
+    assert!((0.9..1.1).contains(&apart.segments_per_packet), "{apart:?}");
+    // Of either the model's time is the costs of packets that were counted otherwise.
+    for (live, receives) in [(apart, Receives::Apart), (merged, Receives::Merged)] {
+        let simulated = calibrate::simulated(&costs, receives).unwrap();
+        let like = simulated.ns / live.ns;
+        assert!((0.4..2.5).contains(&like), "{live:?} {simulated:?}");
+    }
 }
 
 #[test]
