@@ -70,13 +70,16 @@ pub(super) fn load_at(curve: &[(f64, f64)], wanted: f64) -> Answer<f64> {
     Ok(a.0 + (b.0 - a.0) * (wanted - a.1) / (b.1 - a.1))
 }
 
-/// The load at which the median query takes 10 ms: it waits for a timeout.
+/// The load at which the median query takes [`AT_THE_KNEE`]: it waits for a timeout.
 pub(super) fn knee(played: &Played) -> Answer<f64> {
     load_at(
         &played.scene("load")?.along("load", &[], "latency.p50")?,
-        10e6,
+        AT_THE_KNEE,
     )
 }
+
+/// Far more than any queue of the port takes, in ns.
+pub(super) const AT_THE_KNEE: f64 = 10e6;
 
 /// Pairs of numbers in words: `64KiB: 7, 128KiB: 0`.
 pub(super) fn words(points: &[(f64, f64)], unit: &str) -> String {
