@@ -69,7 +69,8 @@ pub(super) enum Command {
     /// Measure what packets cost on this machine's kernel.
     ///
     /// Over a veth in namespaces, with and without receive offload; prints the knobs of [host.cpu]
-    /// beside their defaults, and what its tbf lets go at once beside the simulated shaper. Takes root.
+    /// beside their defaults, what the model with these makes of a write beside the kernel, and what
+    /// its tbf lets go at once beside the simulated shaper. Takes root.
     #[cfg(target_os = "linux")]
     Calibrate,
     /// Tell a story that narrows exists for: its claims as experiments, with a verdict each.
