@@ -305,22 +305,6 @@ impl Port {
         (self.cursor != NIL).then(|| slab.hop(self.cursor).depart)
     }
 
-    /// Takes the packet in slot `i`, of `len` bytes in the buffer, behind [`Self::depth`]. Returns
-    /// when its last bit leaves, and when it arrives if it is now first on the link and so needs an
-    /// event.
-    #[inline(always)]
-    pub(crate) fn push<P>(
-        &mut self,
-        now: SimTime,
-        i: u32,
-        len: u32,
-        depth: Depth,
-        slab: &mut Slab<P>,
-    ) -> (SimTime, Option<SimTime>) {
-        let ready = self.ready(now);
-        self.push_ready((now, ready), i, len, depth, slab)
-    }
-
     /// When the first bit of what is given to it `now` leaves at the earliest.
     #[inline(always)]
     fn ready(&mut self, now: SimTime) -> SimTime {
@@ -349,9 +333,11 @@ impl Port {
         }
     }
 
-    /// The same at a switch's port, which is in no need of time before it sends.
+    /// Takes the packet in slot `i`, of `len` bytes in the buffer, behind [`Self::depth`]. Returns
+    /// when its last bit leaves, and when it arrives if it is now first on the link and so needs an
+    /// event. The port is a switch's, which needs no time before it sends.
     #[inline(always)]
-    pub(crate) fn push_now<P>(
+    pub(crate) fn push<P>(
         &mut self,
         now: SimTime,
         i: u32,

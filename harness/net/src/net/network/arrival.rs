@@ -6,7 +6,7 @@ use super::Network;
 use crate::net::buffer::PoolVerdict;
 use crate::net::discipline::tail::TailVerdict;
 use crate::net::packet::{Packet, PortId};
-use crate::net::port::{NO_POOL, Node};
+use crate::net::port::Node;
 use crate::net::stats::DropReason;
 use crate::sim::queue::Event;
 use crate::sim::tap::{Tap, TapEvent};
@@ -38,7 +38,7 @@ impl<P: Packet> Network<P> {
             TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
             TailVerdict::Mark => port.mark(i, &mut self.slab),
         };
-        let (departs, arrives) = port.push_now(now, i, len, depth, &mut self.slab);
+        let (departs, arrives) = port.push(now, i, len, depth, &mut self.slab);
         if let Some(time) = arrives {
             let (rank, to) = (port.head_rank(&self.slab), port.to);
             self.first_event(at, i, time, rank, to);
@@ -63,35 +63,44 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        if self.ports[at as usize].decides_in_turn() {
+        let mut port = &mut self.ports[at as usize];
+        if port.decides_in_turn() {
             return self.enqueue_in_turn(now, (from, at), i, tap);
         }
-        let hop = *self.slab.hop(i);
-        let pool = self.ports[at as usize].pool;
-        self.settle(at, now);
-        let port = &mut self.ports[at as usize];
-        let len = port.buffer_len(hop.l3_len);
+        let freed = port.settle(now, &self.slab);
+        let number = port.pool as usize;
+        let mut pool = self.pools.get_mut(number);
+        if let Some(pool) = &mut pool {
+            pool.give_back(port.held().bytes, freed);
+        }
+        let hop = self.slab.hop(i);
+        let (len, ecn_capable) = (port.buffer_len(hop.l3_len), hop.ecn_capable);
         let depth = port.depth(&self.slab);
         if !port.admits(depth, len) {
             return self.discard(now, at, i, DropReason::Full, tap);
         }
-        if pool != NO_POOL {
-            let held = port.held().bytes;
-            match self.pool_verdict(pool, now, held, len) {
-                PoolVerdict::Admit => {}
-                PoolVerdict::OverThreshold => {
-                    return self.discard(now, at, i, DropReason::OverThreshold, tap);
-                }
-                PoolVerdict::Exhausted => {
-                    return self.discard(now, at, i, DropReason::PoolExhausted, tap);
-                }
+        let held = port.held().bytes;
+        // What the pool's ports have sent since they were looked at counts as held, until something hangs on it.
+        if pool
+            .as_ref()
+            .is_some_and(|pool| !pool.admits_unsettled(held, len))
+        {
+            self.settle_pool(number as u32, now);
+            let reason = match self.pools[number].verdict(held, len) {
+                PoolVerdict::Admit => None,
+                PoolVerdict::OverThreshold => Some(DropReason::OverThreshold),
+                PoolVerdict::Exhausted => Some(DropReason::PoolExhausted),
+            };
+            if let Some(reason) = reason {
+                return self.discard(now, at, i, reason, tap);
             }
+            port = &mut self.ports[at as usize];
+            pool = self.pools.get_mut(number);
         }
-        let port = &mut self.ports[at as usize];
         let idle_since = port.idle_since();
         let verdict = match port.tail_rule_mut() {
             None => TailVerdict::Pass,
-            Some(rule) => rule.on_arrival(now, depth, idle_since, hop.ecn_capable),
+            Some(rule) => rule.on_arrival(now, depth, idle_since, ecn_capable),
         };
         let marked = match verdict {
             TailVerdict::Pass => false,
@@ -99,18 +108,16 @@ impl<P: Packet> Network<P> {
             TailVerdict::Mark => port.mark(i, &mut self.slab),
         };
         let (departs, arrives) = port.push(now, i, len, depth, &mut self.slab);
-        if let Some(time) = arrives {
-            self.first_on_link(at, i, time);
-        }
-        if pool != NO_POOL
-            && let Some(pool) = self.pools.get_mut(pool as usize)
-        {
-            let port = &mut self.ports[at as usize];
-            pool.take(port.held().bytes - u64::from(len), len);
+        if let Some(pool) = pool {
+            pool.take(held, len);
             if !port.pool_knows {
                 port.pool_knows = true;
                 pool.departures.push(Reverse((departs, at)));
             }
+        }
+        if let Some(time) = arrives {
+            let (rank, to) = (port.head_rank(&self.slab), port.to);
+            self.first_event(at, i, time, rank, to);
         }
         if T::ACTIVE {
             tap.event(
@@ -124,17 +131,6 @@ impl<P: Packet> Network<P> {
                 self.slab.body(i),
             );
         }
-    }
-
-    /// Whether a pool takes `len` bytes of a port that holds `held` at `now`. What its ports have sent since
-    /// they were looked at counts as held, until something hangs on it.
-    #[inline(always)]
-    fn pool_verdict(&mut self, pool: u32, now: SimTime, held: u64, len: u32) -> PoolVerdict {
-        if self.pools[pool as usize].admits_unsettled(held, len) {
-            return PoolVerdict::Admit;
-        }
-        self.settle_pool(pool, now);
-        self.pools[pool as usize].verdict(held, len)
     }
 
     /// The packet in slot `i` is the first on port `at`'s link and arrives at `time`.
