@@ -22,7 +22,7 @@ mod window;
 
 pub use counters::CountersProbe;
 pub use flow::FlowProbe;
-pub use instrument::{Instrument, Listener, PacketListener, View};
+pub use instrument::{Hears, Instrument, Listener, PacketListener, View};
 pub use kind::{Probe, ProbeKind, ProbeKinds};
 pub use pause::PauseProbe;
 pub use queue::QueueProbe;

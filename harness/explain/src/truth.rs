@@ -4,17 +4,17 @@
 //! is captured, come the gaps that a capture's explanation is held against.
 
 use crate::gap::{Cause, Gap, Side};
+mod ends;
 mod way;
 
+pub use ends::EndId;
 pub use way::Passing;
 
-use foldhash::fast::RandomState;
 use narrows::endpoint::Tracer;
 use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
 use narrows::{ByteCount, Duration, Instant};
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A gap as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ struct End {
 #[derive(Debug)]
 pub struct Truth {
     threshold: Threshold,
-    ends: HashMap<[SocketAddr; 2], End, RandomState>,
+    ends: ends::Ends,
     gaps: Vec<TrueGap>,
     /// Questions that waited for longer than the threshold's floor, if they are wanted.
     questions: Option<Vec<Question>>,
@@ -102,7 +102,7 @@ impl Truth {
     pub fn new(threshold: Threshold) -> Self {
         Self {
             threshold,
-            ends: HashMap::default(),
+            ends: ends::Ends::default(),
             gaps: Vec::new(),
             questions: None,
             pauses: way::Pauses::default(),
@@ -133,33 +133,33 @@ impl Truth {
         })
     }
 
+    /// The end with these addresses, its own first.
+    #[inline]
+    pub fn end(&mut self, addresses: [SocketAddr; 2]) -> EndId {
+        self.ends.number(addresses)
+    }
+
     /// A gap until `end`, if it is longer than the threshold; its number.
-    fn add(
-        &mut self,
-        ends: [SocketAddr; 2],
-        start: Instant,
-        end: Instant,
-        cause: Cause,
-    ) -> Option<usize> {
-        let rtts = [ends, [ends[1], ends[0]]].map(|e| self.ends.get(&e).and_then(|end| end.rtt));
+    fn add(&mut self, me: EndId, start: Instant, end: Instant, cause: Cause) -> Option<usize> {
+        let rtts = [me, me.peer()].map(|end| self.ends[end].rtt);
         let rtt = rtts.into_iter().flatten().min().unwrap_or_default();
         if end.since(start) <= rtt.mul_ratio(self.threshold.share_percent.into(), 100) {
             return None;
         }
-        self.add_above_floor(ends, start, end, cause)
+        self.add_above_floor(me, start, end, cause)
     }
 
     /// A gap until `end`, if it is longer than the threshold's floor, however long a round trip is; its
     /// number.
     fn add_above_floor(
         &mut self,
-        ends: [SocketAddr; 2],
+        me: EndId,
         start: Instant,
         end: Instant,
         cause: Cause,
     ) -> Option<usize> {
         let gap = TrueGap {
-            ends,
+            ends: self.ends.name(me),
             start,
             end,
             cause,
@@ -175,17 +175,17 @@ impl Truth {
     pub(crate) fn timeout(
         &mut self,
         at: Instant,
-        ends: [SocketAddr; 2],
+        end: EndId,
         cause: TimeoutCause,
         rto: Duration,
         heard: Instant,
     ) {
         if cause == TimeoutCause::ZeroWindow {
-            self.shut(at, ends);
-            self.ends.entry(ends).or_default().last = at;
+            self.shut(at, end);
+            self.ends[end].last = at;
             return;
         }
-        let me = self.ends.entry(ends).or_default();
+        let me = &mut self.ends[end];
         // Of what left no one can tell that the timer had fired before.
         let goes_on = me.goes_on.and_then(|n| self.gaps.get_mut(n));
         if let Some(gap) = goes_on.filter(|gap| gap.cause == Cause::LocalDrop) {
@@ -214,30 +214,28 @@ impl Truth {
                 (gap.end, gap.cause) = (at, cause);
                 Some(n)
             }
-            None => self.add(ends, start, at, cause),
+            None => self.add(end, start, at, cause),
         };
         // Where all of a flight is too long for the path it vanishes as in an outage.
         let hidden = refusal == way::Refused::Hidden || cause == Cause::BlackHole && !passes;
         if hidden && let Some(gap) = gap.and_then(|n| self.gaps.get_mut(n)) {
             gap.counts = false;
         }
-        self.ends.entry(ends).or_default().timeout = gap;
+        self.ends[end].timeout = gap;
     }
 
     /// A tail loss probe left.
-    fn probe(&mut self, at: Instant, ends: [SocketAddr; 2], heard: Instant) {
-        let me = self.ends.entry(ends).or_default();
+    fn probe(&mut self, at: Instant, end: EndId, heard: Instant) {
+        let me = &mut self.ends[end];
         let since = me.held.map_or(at, |(_, since)| since);
         let since = since.max(me.last).max(heard).max(me.acknowledged);
         me.last = at;
-        self.add(ends, since, at, Cause::TailLossProbe);
+        self.add(end, since, at, Cause::TailLossProbe);
     }
 
     /// The peer of `waits` put its acknowledgement off until now.
-    fn delayed_ack(&mut self, at: Instant, waits: [SocketAddr; 2]) {
-        let Some(end) = self.ends.get_mut(&waits) else {
-            return;
-        };
+    fn delayed_ack(&mut self, at: Instant, waits: EndId) {
+        let end = &mut self.ends[waits];
         let Some((held, since)) = end.held else {
             return;
         };
@@ -251,12 +249,12 @@ impl Truth {
         let start = since.max(end.last);
         end.last = at;
         let gap = self.add(waits, start, at, cause);
-        self.ends.entry(waits).or_default().delayed = gap;
+        self.ends[waits].delayed = gap;
     }
 
     /// Nothing leaves for another reason than before.
-    fn held(&mut self, at: Instant, ends: [SocketAddr; 2], held: Held) {
-        let me = self.ends.entry(ends).or_default();
+    fn held(&mut self, at: Instant, end: EndId, held: Held) {
+        let me = &mut self.ends[end];
         let Some((before, since)) = me.held.replace((held, at)) else {
             return;
         };
@@ -264,13 +262,13 @@ impl Truth {
         if before == Held::Idle {
             let since = since.max(me.last).max(me.arrived);
             me.last = at;
-            let other = self.ends.get(&[ends[1], ends[0]]);
-            let waits = other.is_some_and(|end| match end.held {
-                Some((Held::Idle, _)) => false,
-                Some((Held::Sent, _)) => end.way.lost,
-                _ => true,
-            });
-            let gap = self.add(ends, since, at, Cause::AppWroteNothing);
+            let other = &self.ends[end.peer()];
+            let waits = match other.held {
+                None | Some((Held::Idle, _)) => false,
+                Some((Held::Sent, _)) => other.way.lost,
+                Some(_) => true,
+            };
+            let gap = self.add(end, since, at, Cause::AppWroteNothing);
             if let Some(gap) = gap.and_then(|n| self.gaps.get_mut(n)) {
                 gap.counts = !waits;
             }
@@ -278,10 +276,14 @@ impl Truth {
     }
 }
 
+fn lock(truth: &Mutex<Truth>) -> MutexGuard<'_, Truth> {
+    truth.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Listens to one end of a connection, and passes on what is new.
 struct Sink {
     truth: Arc<Mutex<Truth>>,
-    ends: [SocketAddr; 2],
+    end: EndId,
     /// Why nothing leaves.
     held: Option<Held>,
     rtt: Option<Duration>,
@@ -297,10 +299,11 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(truth: &Arc<Mutex<Truth>>, ends: [SocketAddr; 2]) -> Self {
+    fn new(truth: &Arc<Mutex<Truth>>, addresses: [SocketAddr; 2]) -> Self {
+        let end = lock(truth).end(addresses);
         Self {
             truth: Arc::clone(truth),
-            ends,
+            end,
             held: None,
             rtt: None,
             heard: Instant::ZERO,
@@ -312,11 +315,11 @@ impl Sink {
     }
 
     fn tell(&self, tell: impl FnOnce(&mut Truth)) {
-        tell(&mut self.truth.lock().unwrap_or_else(PoisonError::into_inner));
+        tell(&mut lock(&self.truth));
     }
 
     fn end(&self, change: impl FnOnce(&mut End)) {
-        self.tell(|truth| change(truth.ends.entry(self.ends).or_default()));
+        self.tell(|truth| change(&mut truth.ends[self.end]));
     }
 
     /// The window is this now.
@@ -343,7 +346,7 @@ impl TraceSink for Sink {
     }
 
     fn event(&mut self, now: Instant, event: &TraceEvent) {
-        let (ends, heard) = (self.ends, self.heard);
+        let (end, heard) = (self.end, self.heard);
         match event {
             TraceEvent::Window { srtt, cwnd, .. } => {
                 self.heard = now;
@@ -360,19 +363,19 @@ impl TraceSink for Sink {
             TraceEvent::Congestion(_) => self.lower(None),
             TraceEvent::Timeout { cause, rto, .. } => {
                 self.lower(None);
-                self.tell(|truth| truth.timeout(now, ends, *cause, *rto, heard));
+                self.tell(|truth| truth.timeout(now, end, *cause, *rto, heard));
             }
-            TraceEvent::TailLossProbe => self.tell(|truth| truth.probe(now, ends, heard)),
+            TraceEvent::TailLossProbe => self.tell(|truth| truth.probe(now, end, heard)),
             TraceEvent::IdleRestart { .. } => {
                 self.restarted = true;
                 self.end(|end| end.restarted = true);
             }
             TraceEvent::DelayedAck => {
-                self.tell(|truth| truth.delayed_ack(now, [ends[1], ends[0]]));
+                self.tell(|truth| truth.delayed_ack(now, end.peer()));
             }
             // It comes each time that the connection is asked for a segment and has none.
             TraceEvent::Held(held) if self.held.replace(*held) != Some(*held) => {
-                self.tell(|truth| truth.held(now, ends, *held));
+                self.tell(|truth| truth.held(now, end, *held));
             }
             _ => {}
         }
@@ -391,7 +394,7 @@ pub fn ends_of(gap: &Gap, client: SocketAddr, server: SocketAddr) -> [SocketAddr
 mod tests {
     use super::*;
 
-    const ENDS: [SocketAddr; 2] = [
+    const ADDRESSES: [SocketAddr; 2] = [
         SocketAddr::new(
             std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)),
             80,
@@ -401,6 +404,9 @@ mod tests {
             5_000,
         ),
     ];
+
+    const ENDS: EndId = EndId::FIRST;
+    const PEER: EndId = EndId::FIRST.peer();
 
     fn at(us: u64) -> Instant {
         Instant::ZERO + Duration::from_micros(us)
@@ -417,12 +423,18 @@ mod tests {
         }
     }
 
-    /// 100 bytes have been acknowledged after 100 us, and the window is full of as many more.
-    fn truth() -> Truth {
+    fn no_truth() -> Truth {
         let mut truth = Truth::new(Threshold {
             floor: Duration::from_micros(50),
             share_percent: 0,
         });
+        assert_eq!(truth.end(ADDRESSES), ENDS);
+        truth
+    }
+
+    /// 100 bytes have been acknowledged after 100 us, and the window is full of as many more.
+    fn truth() -> Truth {
+        let mut truth = no_truth();
         truth.sent(at(0), ENDS, 1, &segment(0, 100, 0));
         truth.arrived(at(100), ENDS, &segment(0, 0, 100));
         truth.held(at(100), ENDS, Held::CongestionWindow);
@@ -454,9 +466,9 @@ mod tests {
     #[test]
     fn what_the_peer_sends_with_its_own_data_waited_for_its_application() {
         let mut truth = truth();
-        truth.arrived(at(200), [ENDS[1], ENDS[0]], &segment(100, 100, 0));
+        truth.arrived(at(200), PEER, &segment(100, 100, 0));
         let answer = segment(0, 50, 200);
-        truth.sent(at(1_900), [ENDS[1], ENDS[0]], 2, &answer);
+        truth.sent(at(1_900), PEER, 2, &answer);
         truth.arrived(at(2_000), ENDS, &answer);
         assert!(found(&truth).is_empty());
     }
@@ -512,7 +524,7 @@ mod tests {
             let mut truth = truth();
             truth.threshold.share_percent = share_percent;
             truth.arrived(at(210), ENDS, &segment(0, 0, 300));
-            truth.ends.entry(ENDS).or_default().rtt = Some(Duration::from_millis(20));
+            truth.ends[ENDS].rtt = Some(Duration::from_millis(20));
             truth.refused(at(220), ENDS, &segment(300, 100, 0));
             truth.sent(at(220), ENDS, 1, &segment(400, 100, 0));
             let rto = Duration::from_millis(10);
@@ -550,7 +562,7 @@ mod tests {
             let mut truth = truth();
             truth.threshold.share_percent = 200;
             let truth = Arc::new(Mutex::new(truth));
-            let mut sink = Sink::new(&truth, ENDS);
+            let mut sink = Sink::new(&truth, ADDRESSES);
             sink.event(at(110), &window(10));
             for event in &then {
                 sink.event(at(111), event);
@@ -565,10 +577,9 @@ mod tests {
     #[test]
     fn an_acknowledgement_that_nobody_knows_of_takes_no_other_away() {
         let mut truth = truth();
-        let peer = [ENDS[1], ENDS[0]];
-        truth.arrived(at(200), peer, &segment(100, 100, 0));
+        truth.arrived(at(200), PEER, &segment(100, 100, 0));
         let answer = segment(0, 50, 200);
-        truth.sent(at(1_900), peer, 2, &answer);
+        truth.sent(at(1_900), PEER, 2, &answer);
         truth.arrived(at(1_950), ENDS, &segment(0, 0, 50));
         truth.arrived(at(2_000), ENDS, &answer);
         assert!(found(&truth).is_empty(), "it waited for its application");
@@ -580,7 +591,7 @@ mod tests {
         truth.sent(at(50_000), ENDS, 1, &segment(100, 60, 0));
         truth.arrived(at(50_100), ENDS, &segment(0, 0, 160));
         truth.arrived(at(50_200), ENDS, &segment(0, 0, 300));
-        let rtt = truth.ends[&ENDS].way.rtt();
+        let rtt = truth.ends[ENDS].way.rtt();
         assert_eq!(
             rtt.samples(),
             2,
@@ -619,7 +630,7 @@ mod tests {
             for (n, ack) in (0..).zip(acks) {
                 truth.arrived(at(1_200 + n), ENDS, &segment(0, 0, *ack));
             }
-            assert_eq!(truth.ends[&ENDS].way.rtt().samples(), samples, "{acks:?}");
+            assert_eq!(truth.ends[ENDS].way.rtt().samples(), samples, "{acks:?}");
         }
     }
 
@@ -630,7 +641,7 @@ mod tests {
         truth.arrived(at(210), ENDS, &segment(0, 0, 300));
         truth.sent(at(90_000), ENDS, 1, &segment(299, 1, 0));
         truth.arrived(at(99_000), ENDS, &segment(0, 0, 300));
-        assert_eq!(truth.ends[&ENDS].way.rtt().samples(), 2);
+        assert_eq!(truth.ends[ENDS].way.rtt().samples(), 2);
     }
 
     #[test]
@@ -664,10 +675,7 @@ mod tests {
             ack: if ack == 0 { 0 } else { ack + 0xf000_0000 },
             ..segment(0, 100, 0)
         };
-        let mut truth = Truth::new(Threshold {
-            floor: Duration::from_micros(50),
-            share_percent: 0,
-        });
+        let mut truth = no_truth();
         let syn = Passing {
             scale: Some(0),
             ..segment(7, 0, 0)
@@ -698,17 +706,16 @@ mod tests {
     #[test]
     fn rfc9293_3_8_6_2_1_a_window_of_less_than_a_segment_is_closed() {
         let mut truth = truth();
-        let peer = [ENDS[1], ENDS[0]];
         let offers = |window| Passing {
             window,
             ..segment(0, 0, 300)
         };
-        truth.sent(at(200), peer, 2, &offers(0));
+        truth.sent(at(200), PEER, 2, &offers(0));
         truth.arrived(at(210), ENDS, &offers(0));
         truth.held(at(210), ENDS, Held::ReceiveWindow);
         // Who has sent only small ones may send 536: 300 does not open it.
-        truth.sent(at(1_000), peer, 2, &offers(300));
-        truth.sent(at(5_000), peer, 2, &offers(60_000));
+        truth.sent(at(1_000), PEER, 2, &offers(300));
+        truth.sent(at(5_000), PEER, 2, &offers(60_000));
         truth.arrived(at(5_010), ENDS, &offers(60_000));
         assert_eq!(found(&truth), [(Cause::WindowClosed, 210, 5_010)]);
     }

@@ -22,8 +22,22 @@ pub struct View<'a> {
     pub network: &'a mut Network<SimPacket>,
 }
 
+/// What a [`PacketListener`] is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hears {
+    /// Everything.
+    All,
+    /// Everything but what ports take ([`TapEvent::PortQueued`]), which is most of what there is.
+    AllButQueued,
+}
+
 /// What hears of each packet at hosts and switches.
 pub trait PacketListener: fmt::Debug {
+    /// What it is told of, which costs each packet that it is.
+    fn hears(&self) -> Hears {
+        Hears::All
+    }
+
     /// `event` happened to `packet` at `at`; as [`Tap::event`](crate::sim::tap::Tap::event).
     fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket);
 

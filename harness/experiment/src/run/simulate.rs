@@ -11,7 +11,7 @@ use crate::host::{SimPacket, TcpHost};
 use crate::model::{Experiment, Place};
 use crate::net::graph::NodeId;
 use crate::net::packet::HostId;
-use crate::probe::Listener;
+use crate::probe::{Hears, Listener};
 use crate::registry::Registry;
 use crate::scenario::{Outcome, Recording, RunContext, Unrecorded};
 use crate::sim::tap::{NoTap, PauseEvent, Tap, TapEvent};
@@ -67,10 +67,7 @@ impl Experiment {
         let (mut outcome, capture) = if capture.is_none() && listeners.is_empty() {
             (simulate(self, prepared, ctx, trace, NoTap)?.0, None)
         } else {
-            let tap = TapAndListeners {
-                tap: capture,
-                listeners,
-            };
+            let tap = TapAndListeners::new(capture, listeners);
             let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
             (outcome, heard.tap)
         };
@@ -94,7 +91,7 @@ impl Experiment {
     ) -> Result<(RunOutcome, T), RunError> {
         let prepared = Prepared::new(self, registry)?;
         let (trace, listeners) = listening(self, &prepared, &mut ctx);
-        let tap = TapAndListeners { tap, listeners };
+        let tap = TapAndListeners::new(tap, listeners);
         let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
         Ok((outcome, heard.tap))
     }
@@ -104,6 +101,20 @@ impl Experiment {
 struct TapAndListeners<T> {
     tap: T,
     listeners: Vec<Listener>,
+    /// Those of them who hear of what ports take.
+    of_ports: Vec<Listener>,
+}
+
+impl<T> TapAndListeners<T> {
+    fn new(tap: T, listeners: Vec<Listener>) -> Self {
+        let hears_all = |listener: &&Listener| listener.borrow().hears() == Hears::All;
+        let of_ports = listeners.iter().filter(hears_all).cloned().collect();
+        Self {
+            tap,
+            listeners,
+            of_ports,
+        }
+    }
 }
 
 impl<T: Tap<SimPacket>> Tap<SimPacket> for TapAndListeners<T> {
@@ -111,7 +122,11 @@ impl<T: Tap<SimPacket>> Tap<SimPacket> for TapAndListeners<T> {
         if T::ACTIVE {
             self.tap.event(at, event, packet);
         }
-        for listener in &self.listeners {
+        let listeners = match event {
+            TapEvent::PortQueued { .. } => &self.of_ports,
+            _ => &self.listeners,
+        };
+        for listener in listeners {
             listener.borrow_mut().packet(at, event, packet);
         }
     }

@@ -1,14 +1,13 @@
 //! What happens to packets between the ends, as the network tells it: what arrives how late and why,
 //! what vanishes, what a receiver offers.
 
-use super::{Question, Truth};
+use super::{EndId, Question, Truth};
 use crate::gap::Cause;
 use crate::half::RttEstimate;
 use foldhash::fast::RandomState;
 use narrows::trace::Held;
 use narrows::{Duration, Instant};
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
 
 /// A segment as the network has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +127,18 @@ impl Way {
         let last = self.out.back().map(|last| last.end);
         if last.is_some_and(|last| before(seq, last)) {
             self.recover = self.recover.or(last);
+            self.leaves_again((seq, end));
         }
+        self.add_new(at, (seq, end));
+        // It has left at last.
+        if !self.refused.is_empty() {
+            self.refused
+                .retain(|(_, refused)| !before(seq, *refused) || before(end, *refused));
+        }
+    }
+
+    /// Another copy of what is out.
+    fn leaves_again(&mut self, (seq, end): (u32, u32)) {
         self.split(seq);
         self.split(end);
         // Which copy is acknowledged nobody knows (Karn).
@@ -136,32 +146,34 @@ impl Way {
             out.left = None;
             out.copies += 1;
         }
-        // New text, and what was refused first. What is acknowledged is out no more.
+    }
+
+    /// New text, and what was refused first. What is acknowledged is out no more.
+    fn add_new(&mut self, at: Instant, (seq, end): (u32, u32)) {
         let una = self.told.map_or(seq, |(una, _)| una);
         let mut from = if before(seq, una) { una } else { seq };
-        while before(from, end) {
+        let new = |(seq, end)| Out {
+            seq,
+            end,
+            left: Some(at),
+            copies: 1,
+            sacked: false,
+        };
+        // Where some of it is out already, the new is between that.
+        while before(from, end) && self.out.back().is_some_and(|last| before(from, last.end)) {
             let place = self.out.partition_point(|out| !before(from, out.end));
-            let next = self.out.get(place).map(|out| (out.seq, out.end));
-            match next {
-                Some((next, after)) if !before(from, next) => from = after,
-                _ => {
-                    let to =
-                        next.map_or(end, |(next, _)| if before(next, end) { next } else { end });
-                    let out = Out {
-                        seq: from,
-                        end: to,
-                        left: Some(at),
-                        copies: 1,
-                        sacked: false,
-                    };
-                    self.out.insert(place, out);
-                    from = to;
-                }
+            let (next, after) = (self.out[place].seq, self.out[place].end);
+            if before(from, next) {
+                let to = if before(next, end) { next } else { end };
+                self.out.insert(place, new((from, to)));
+                from = to;
+            } else {
+                from = after;
             }
         }
-        // It has left at last.
-        self.refused
-            .retain(|(_, refused)| !before(seq, *refused) || before(end, *refused));
+        if before(from, end) {
+            self.out.push_back(new((from, end)));
+        }
     }
 
     /// A segment of its arrives: when it left, and for how long it was in queues. Of what was sent again nobody
@@ -242,7 +254,9 @@ impl Way {
             new = true;
             self.out.pop_front();
         }
-        self.refused.retain(|(_, refused)| before(ack, *refused));
+        if !self.refused.is_empty() {
+            self.refused.retain(|(_, refused)| before(ack, *refused));
+        }
         self.recover = self.recover.filter(|recover| before(ack, *recover));
         if self.out.is_empty() {
             self.lost = false;
@@ -338,30 +352,29 @@ impl Pauses {
 }
 
 impl Truth {
-    /// The end `ends` gave a segment to its NIC, the port `port`.
-    pub fn sent(&mut self, at: Instant, ends: [SocketAddr; 2], port: u32, segment: &Passing) {
+    /// The end `end` gave a segment to its NIC, the port `port`.
+    pub fn sent(&mut self, at: Instant, end: EndId, port: u32, segment: &Passing) {
         if segment.len > 0 {
-            self.shut(at, ends);
-            let me = self.ends.entry(ends).or_default();
+            self.shut(at, end);
+            let me = &mut self.ends[end];
             me.goes_on = None;
             if let Some((asked, waited)) = me.way.question.take()
                 && waited > self.threshold.floor
                 && let Some(questions) = &mut self.questions
             {
                 questions.push(Question {
-                    ends,
+                    ends: self.ends.name(end),
                     asked,
                     answered: at,
                     waited,
                 });
             }
-        } else if let Some(me) = self.ends.get_mut(&ends) {
+        } else {
             // An acknowledgement of its own shows when the question was there.
-            me.way.question = None;
+            self.ends[end].way.question = None;
         }
-        let peer = self.ends.get(&[ends[1], ends[0]]);
-        let largest = peer.map_or(0, |peer| peer.way.largest);
-        let way = &mut self.ends.entry(ends).or_default().way;
+        let largest = self.ends[end.peer()].way.largest;
+        let way = &mut self.ends[end].way;
         way.left = at;
         let here = way.unanswered.take().map(|since| at.since(since));
         if way.answers.len() == RING {
@@ -390,9 +403,9 @@ impl Truth {
         way.closed = closed;
     }
 
-    /// The NIC of the end `ends` refused a segment.
-    pub fn refused(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing) {
-        let me = self.ends.entry(ends).or_default();
+    /// The NIC of the end `end` refused a segment.
+    pub fn refused(&mut self, at: Instant, end: EndId, segment: &Passing) {
+        let me = &mut self.ends[end];
         if segment.len > 0 {
             let timeout = me.timeout.and_then(|n| Some((n, self.gaps.get(n)?)));
             let goes_on = timeout.filter(|(_, gap)| gap.end == at);
@@ -405,17 +418,17 @@ impl Truth {
         }
     }
 
-    /// A segment of the end `ends` is in the queue of `port`.
-    pub fn queued(&mut self, ends: [SocketAddr; 2], port: u32) {
-        let ports = &mut self.ends.entry(ends).or_default().way.ports;
+    /// A segment of the end `end` is in the queue of `port`.
+    pub fn queued(&mut self, end: EndId, port: u32) {
+        let ports = &mut self.ends[end].way.ports;
         if ports.len() < 16 && !ports.contains(&port) {
             ports.push(port);
         }
     }
 
-    /// A segment of the end `ends` was dropped on its way, or was too long for a link.
-    pub fn dropped(&mut self, ends: [SocketAddr; 2], segment: &Passing, too_long: bool) {
-        let way = &mut self.ends.entry(ends).or_default().way;
+    /// A segment of the end `end` was dropped on its way, or was too long for a link.
+    pub fn dropped(&mut self, end: EndId, segment: &Passing, too_long: bool) {
+        let way = &mut self.ends[end].way;
         way.lost |= segment.len > 0;
         for out in way.copies((segment.seq, segment.end())) {
             out.copies = out.copies.saturating_sub(1);
@@ -435,27 +448,27 @@ impl Truth {
         self.pauses.obeyed(at, port, span);
     }
 
-    /// A segment is in the receive ring of the end `ends`, its own address first.
-    pub fn reached(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing) {
-        let ring = &mut self.ends.entry(ends).or_default().way.ring;
+    /// A segment is in the receive ring of the end `end`, its own address first.
+    pub fn reached(&mut self, at: Instant, end: EndId, segment: &Passing) {
+        let ring = &mut self.ends[end].way.ring;
         if ring.len() == RING {
             ring.pop_front();
         }
         ring.push_back((segment.seq, at));
     }
 
-    /// A segment arrived at the end `ends`, its own address first.
-    pub fn arrived(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing) {
-        let shut = self.shut(at, ends);
-        self.late(at, ends, segment, shut);
+    /// A segment arrived at the end `end`, its own address first.
+    pub fn arrived(&mut self, at: Instant, end: EndId, segment: &Passing) {
+        let shut = self.shut(at, end);
+        self.late(at, end, segment, shut);
         let syn = segment.scale.is_some();
         if self.questions.is_some() && (segment.len > 0 || syn) {
             let len = segment.len.max(1);
-            let peer = self.ends.entry([ends[1], ends[0]]).or_default();
+            let peer = &mut self.ends[end.peer()];
             let comes = peer.way.comes(at, &Passing { len, ..*segment });
-            self.ends.entry(ends).or_default().way.question = comes.filter(|_| !syn);
+            self.ends[end].way.question = comes.filter(|_| !syn);
         }
-        let me = self.ends.entry(ends).or_default();
+        let me = &mut self.ends[end];
         me.delayed = None;
         me.arrived = at;
         if segment.len == 0 {
@@ -465,20 +478,20 @@ impl Truth {
         }
     }
 
-    /// For how long the peer of `ends` had what it acknowledges with what arrives now.
-    fn put_off(&mut self, ends: [SocketAddr; 2], ack: u32) -> Duration {
-        let peer = self.ends.entry([ends[1], ends[0]]).or_default();
+    /// For how long the peer of `end` had what it acknowledges with what arrives now.
+    fn put_off(&mut self, end: EndId, ack: u32) -> Duration {
+        let peer = &mut self.ends[end.peer()];
         let answers = &mut peer.way.answers;
         let known = answers.iter().position(|(of, _)| *of == ack);
         let answer = known.and_then(|n| answers.drain(..=n).next_back());
         answer.map_or(Duration::ZERO, |(_, here)| here)
     }
 
-    /// The end `ends` had more to send, and waited for what arrives now: was that long? If it waited for its
+    /// The end `end` had more to send, and waited for what arrives now: was that long? If it waited for its
     /// peer's window, which was `shut`, that is what it waited for.
-    fn late(&mut self, at: Instant, ends: [SocketAddr; 2], segment: &Passing, shut: bool) {
-        let put_off = self.put_off(ends, segment.ack);
-        let me = self.ends.entry(ends).or_default();
+    fn late(&mut self, at: Instant, end: EndId, segment: &Passing, shut: bool) {
+        let put_off = self.put_off(end, segment.ack);
+        let me = &mut self.ends[end];
         let way = &mut me.way;
         way.takes(at, segment);
         let (usual, least) = (way.rtt.timeout(), way.rtt.min());
@@ -504,19 +517,16 @@ impl Truth {
             if !(me.lowered && is_of_the_window(held)) {
                 return;
             }
-            if let Some(gap) = self.add_above_floor(ends, start, at, Cause::LocalDrop) {
+            if let Some(gap) = self.add_above_floor(end, start, at, Cause::LocalDrop) {
                 // No packet shows what the window was.
                 self.gaps[gap].counts = false;
             }
             return;
         }
         let own = way.waited;
-        let ports = way.ports.clone();
-        let other = self.ends.get(&[ends[1], ends[0]]);
-        let waited = own + other.map_or(Duration::ZERO, |end| end.way.waited);
-        let all = ports
-            .iter()
-            .chain(other.map_or(&[][..], |end| &end.way.ports));
+        let (way, other) = (&self.ends[end].way, &self.ends[end.peer()].way);
+        let waited = own + other.waited;
+        let all = way.ports.iter().chain(&other.ports);
         let paused = all.map(|port| self.pauses.within(*port, start, at)).max();
         let cause = match () {
             // It came with what the peer wrote, and not sooner: what was waited for is that it writes.
@@ -525,15 +535,15 @@ impl Truth {
             () if waited * 2 >= length && waited <= LONGEST => Cause::Coalescing,
             () => Cause::PacketDelay,
         };
-        self.ends.entry(ends).or_default().last = at;
-        self.add(ends, start, at, cause);
+        self.ends[end].last = at;
+        self.add(end, start, at, cause);
     }
 
-    /// Something happens to the end `ends`, which may have waited for its peer's window with nothing
+    /// Something happens to the end `end`, which may have waited for its peer's window with nothing
     /// but a probe outstanding. If the peer had said earlier that it is open, that was lost.
     /// Whether that was a gap.
-    pub(super) fn shut(&mut self, at: Instant, ends: [SocketAddr; 2]) -> bool {
-        let me = self.ends.entry(ends).or_default();
+    pub(super) fn shut(&mut self, at: Instant, end: EndId) -> bool {
+        let me = &self.ends[end];
         let way = &me.way;
         let Some((Held::ReceiveWindow, since)) = me.held else {
             return false;
@@ -542,14 +552,13 @@ impl Truth {
             return false;
         }
         let start = since.max(me.last).max(me.arrived).max(way.left);
-        let peer = self.ends.get(&[ends[1], ends[0]]);
-        let said = peer.and_then(|end| end.way.opened);
-        let rtt = self.ends.get(&ends).and_then(|end| end.way.rtt.min());
+        let said = self.ends[end.peer()].way.opened;
+        let rtt = way.rtt.min();
         let lost = said.filter(|said| at.since(*said) > rtt.unwrap_or_default() * 2);
         let closed = lost.map_or(at, |said| said.max(start));
         let gaps = [
-            self.add(ends, start, closed, Cause::WindowClosed),
-            self.add(ends, closed, at, Cause::WindowUpdateLate),
+            self.add(end, start, closed, Cause::WindowClosed),
+            self.add(end, closed, at, Cause::WindowUpdateLate),
         ];
         gaps.iter().any(Option::is_some)
     }

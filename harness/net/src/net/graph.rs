@@ -437,6 +437,13 @@ impl Graph {
         }
     }
 
+    /// Whether anything may pause a port: a switch, or a host its switch.
+    pub fn may_pause(&self) -> bool {
+        let mut cables = self.hosts.iter().filter_map(|host| host.cable.as_ref());
+        self.switches.iter().any(|switch| switch.pause.is_some())
+            || cables.any(|cable| cable.egress.nic.receive.pause.is_some())
+    }
+
     /// Number of hosts.
     pub fn host_count(&self) -> u32 {
         self.hosts.len() as u32

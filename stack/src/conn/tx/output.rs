@@ -88,7 +88,6 @@ impl<T: TcpTypes> Connection<T> {
             || self.ack.has_past()
             || self.ooo.has_disorder()
             || self.probe_keepalive
-            || self.trace.is_some()
         {
             return self.rare_output(now, out);
         }
@@ -99,11 +98,16 @@ impl<T: TcpTypes> Connection<T> {
         if plain == Plain::Ask
             && let Some(made) = self.rare_data(now, out)
         {
-            return Some(made);
+            return Some(self.if_not_traced(made));
         }
         let (with, made) = match plain {
             Plain::Begun(made) => (With::Data, made),
-            _ if !(self.ack.is_due() || self.challenge_due) => return None,
+            _ if !(self.ack.is_due() || self.challenge_due) => {
+                if self.trace.is_some() {
+                    self.trace_held(now);
+                }
+                return None;
+            }
             _ => {
                 self.begin_ack(out);
                 // Of what could leave besides, nothing did, and that it is acknowledged changes
@@ -116,7 +120,16 @@ impl<T: TcpTypes> Connection<T> {
             }
         };
         self.complete_here(out, with, now);
-        Some(made)
+        Some(self.if_not_traced(made))
+    }
+
+    /// Who traces is told why nothing leaves, and so is asked until nothing does.
+    #[inline]
+    fn if_not_traced(&self, made: Emitted) -> Emitted {
+        match self.trace {
+            Some(_) => Emitted::MoreMayFollow,
+            None => made,
+        }
     }
 
     /// What [`output`](Self::output) made last has left, and nothing was done since: as if it had
@@ -188,9 +201,9 @@ impl<T: TcpTypes> Connection<T> {
         // SACK blocks would not fit beside a full segment: they go ahead on their own.
         if self.ack.is_due() && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
             let made = self.pure_ack(now, out);
-            // Who traces is told why nothing leaves, and so is asked until nothing does.
-            let more = self.probe_keepalive || self.trace.is_some() || !self.rests();
-            return Some(if more { made } else { Emitted::Last });
+            let more = self.probe_keepalive || !self.rests();
+            let made = if more { made } else { Emitted::Last };
+            return Some(self.if_not_traced(made));
         }
         if self.state != State::TimeWait && !self.rests() && self.any_data(now, out).is_some() {
             return Some(Emitted::MoreMayFollow);
@@ -204,15 +217,16 @@ impl<T: TcpTypes> Connection<T> {
         if self.ack.is_due() || self.challenge_due {
             return Some(self.pure_ack(now, out));
         }
-        if self.trace.as_ref().is_some_and(|sink| sink.wants_held()) {
-            self.trace_held(now);
-        }
+        self.trace_held(now);
         None
     }
 
-    /// Tells why nothing leaves.
+    /// Tells why nothing leaves, if anybody wants to know.
     #[cold]
     fn trace_held(&mut self, now: Instant) {
+        if !self.trace.as_ref().is_some_and(|sink| sink.wants_held()) {
+            return;
+        }
         let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
         let usable = (self.snd.una() + self.window.wnd()).saturating_sub(self.snd.nxt());
         let held = match () {

@@ -1,0 +1,127 @@
+//! The ends of connections, each by a number.
+
+use super::End;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::{Index, IndexMut};
+
+/// An end of a connection, as [`Truth::end`](super::Truth::end) numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndId(u32);
+
+impl EndId {
+    #[cfg(test)]
+    pub(super) const FIRST: Self = Self(0);
+
+    /// The other end of its connection.
+    #[must_use]
+    pub const fn peer(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+}
+
+/// Both ends of each connection that anything is known of.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    numbers: HashMap<Addresses, EndId, RandomState>,
+    /// The two ends of a connection are neighbours.
+    all: Vec<End>,
+    names: Vec<[SocketAddr; 2]>,
+}
+
+impl Ends {
+    /// The number of the end whose own address comes first in `name`.
+    #[inline]
+    pub(super) fn number(&mut self, name: [SocketAddr; 2]) -> EndId {
+        let addresses = Addresses::of(name);
+        match self.numbers.get(&addresses) {
+            Some(number) => *number,
+            None => self.add(addresses, name),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, addresses: Addresses, name: [SocketAddr; 2]) -> EndId {
+        let first = EndId(u32::try_from(self.all.len()).expect("they would not fit into memory"));
+        let mirrored = [name[1], name[0]];
+        // Who talks to itself is the first.
+        self.numbers.insert(Addresses::of(mirrored), first.peer());
+        self.numbers.insert(addresses, first);
+        self.all.extend([End::default(), End::default()]);
+        self.names.extend([name, mirrored]);
+        first
+    }
+
+    /// The addresses of an end, its own first.
+    pub(super) fn name(&self, end: EndId) -> [SocketAddr; 2] {
+        self.names[end.0 as usize]
+    }
+}
+
+impl Index<EndId> for Ends {
+    type Output = End;
+
+    #[inline]
+    fn index(&self, end: EndId) -> &End {
+        &self.all[end.0 as usize]
+    }
+}
+
+impl IndexMut<EndId> for Ends {
+    #[inline]
+    fn index_mut(&mut self, end: EndId) -> &mut End {
+        &mut self.all[end.0 as usize]
+    }
+}
+
+/// The addresses of an end in few words, which are hashed for each packet at each port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Addresses {
+    /// IPv4 as the IPv6 addresses that it is mapped to (RFC 4291 section 2.5.5.2).
+    hosts: (u128, u128),
+    ports: u32,
+}
+
+impl Addresses {
+    #[inline]
+    fn of([local, remote]: [SocketAddr; 2]) -> Self {
+        let bits = |address: IpAddr| match address {
+            IpAddr::V4(v4) => 0xffff_0000_0000 | u128::from(v4.to_bits()),
+            IpAddr::V6(v6) => v6.to_bits(),
+        };
+        Self {
+            hosts: (bits(local.ip()), bits(remote.ip())),
+            ports: u32::from(local.port()) << 16 | u32::from(remote.port()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_has_one_number_and_its_peer_the_other_of_the_pair() {
+        let mut ends = Ends::default();
+        let v4 = |n, port| SocketAddr::new(IpAddr::from([10, 0, 0, n]), port);
+        let v6 = |n: u16, port| SocketAddr::new(IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n]), port);
+        let names = [
+            [v4(1, 80), v4(2, 5_000)],
+            [v4(1, 80), v4(2, 5_001)],
+            [v4(1, 5_000), v4(2, 80)],
+            [v4(1, 80), v4(1, 80)],
+            [v6(1, 80), v6(2, 5_000)],
+        ];
+        let numbers: Vec<EndId> = names.iter().map(|name| ends.number(*name)).collect();
+        for (n, (name, number)) in names.into_iter().zip(&numbers).enumerate() {
+            assert!(!numbers[..n].contains(number));
+            assert_eq!(ends.number(name), *number);
+            assert_eq!(ends.name(*number), name);
+            assert_eq!(ends.name(number.peer()), [name[1], name[0]]);
+            if name[0] != name[1] {
+                assert_eq!(ends.number([name[1], name[0]]), number.peer());
+            }
+        }
+    }
+}
