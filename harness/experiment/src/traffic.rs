@@ -147,7 +147,7 @@ pub use node_mesh::NodeMesh;
 pub use on_off::OnOff;
 pub(crate) use placement::Ends;
 pub use placement::Placement;
-pub use port::Writers;
+pub use port::{BusyLimit, Writers};
 pub use receiver::Receiver;
 pub use ring::{Operation, Ring, RingRecord};
 pub use role::{Io, Role, RoleEvent};

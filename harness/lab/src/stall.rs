@@ -2,14 +2,17 @@
 //!
 //! A node answers requests of others, one at a time, over a connection with each. Before each
 //! connection is a queue of its own; what the kernel takes of it is bounded (`SO_SNDBUF`). If a queue
-//! is at the limit, the node is suspended until it is below, and serves nobody. The way to the first
+//! comes to the limit, the node is suspended until nearly all of it is written
+//! ([`BusyLimit`](narrows_experiment::traffic::BusyLimit)), and serves nobody. The way to the first
 //! of the others is slow for a while. The clients' requests come at a rate, whatever the replies do.
 //!
-//! The node may be a host of ours ([`run_ours`]), whose link is its own.
+//! The node may be a host of ours ([`run_ours`]), whose link is its own. Or all are what this is the twin
+//! of, nodes of Erlang/OTP ([`erlang`]).
 //!
-//! What it leaves out: that all nodes are servers of each other, and the emulator.
+//! What it leaves out: that all nodes are servers of each other.
 
 mod clients;
+pub mod erlang;
 mod node;
 
 use crate::lab::{self, FRAME, KernelHost, Owned, Plug, Port};
@@ -41,6 +44,11 @@ pub enum Writers {
     Suspend,
     /// It goes on, and the queue grows.
     Async,
+    /// A process of its own for each client is suspended in its place. Of nodes of Erlang/OTP alone.
+    Relay,
+    /// It does not send what would suspend it (`erlang:send/3`, `nosuspend`). Of nodes of Erlang/OTP
+    /// alone.
+    NoSuspend,
 }
 
 /// What runs.
@@ -85,11 +93,29 @@ pub struct StallRun {
     pub replies: u64,
 }
 
+impl StallRun {
+    /// Of when the node was suspended, and of the longest gap, in nanoseconds of one clock.
+    fn new(stalls: &[(u64, u64)], gap: (u64, u64), most_queued: u64, replies: u64) -> Self {
+        let (from, to) = gap;
+        let within = stalls.iter();
+        let within = within.map(|(a, b)| b.min(&to).saturating_sub(*a.max(&from)));
+        let time = Duration::from_nanos;
+        Self {
+            suspended: stalls.iter().map(|(a, b)| time(b - a)).collect(),
+            longest_gap: time(to - from),
+            suspended_in_it: time(within.sum()),
+            most_queued,
+            replies,
+        }
+    }
+}
+
 /// Runs it in a lab of its own.
 ///
 /// # Errors
 /// See [`LiveError`].
 pub fn run(spec: &StallSpec, cancel: &AtomicBool) -> Result<StallRun, LiveError> {
+    spec.check_ours()?;
     let star = Star::new(spec)?;
     let server = star
         .lab
@@ -135,6 +161,7 @@ pub fn run_ours(
     tcp: TcpConfig,
     cancel: &AtomicBool,
 ) -> Result<StallRun, LiveError> {
+    spec.check_ours()?;
     let star = Star::new(spec)?;
     let plug = Plug::Tap { offload: false };
     let plugged = star.lab.lab().plug(SERVER..=SERVER, plug)?;
@@ -182,6 +209,19 @@ pub fn run_ours(
     Ok(clients.seen(node.unwrap_or_else(|| Node::new(spec))))
 }
 
+impl StallSpec {
+    /// Whether a node can do it that is a program of this crate.
+    fn check_ours(&self) -> Result<(), LiveError> {
+        match self.writers {
+            Writers::Suspend | Writers::Async => Ok(()),
+            Writers::Relay | Writers::NoSuspend => {
+                let why = "relays, and sends that do not suspend, are of nodes of Erlang/OTP alone";
+                Err(LiveError::Invalid(why.to_owned()))
+            }
+        }
+    }
+}
+
 fn failed(e: io::Error) -> LiveError {
     LiveError::io("ask and reply on hosts of the kernel's", e)
 }
@@ -220,6 +260,14 @@ impl Star {
         self.lab.shape(Port::Further(SERVER + 1), &port).map(drop)
     }
 
+    /// When that changes, and to what.
+    fn changes(&self) -> VecDeque<(Duration, Rate)> {
+        VecDeque::from([
+            (self.spec.slow_from, self.spec.slow),
+            (self.spec.slow_until, self.spec.rate),
+        ])
+    }
+
     /// Has the clients ask until it is over. `wait` has the time since the begin, and when it is to be
     /// over at the latest.
     fn run(
@@ -229,10 +277,7 @@ impl Star {
         cancel: &AtomicBool,
         wait: &mut dyn FnMut(u64, Option<Instant>) -> io::Result<()>,
     ) -> Result<(), LiveError> {
-        let mut changes = VecDeque::from([
-            (self.spec.slow_from, self.spec.slow),
-            (self.spec.slow_until, self.spec.rate),
-        ]);
+        let mut changes = self.changes();
         let from = Clock.now();
         let span = self.spec.span.as_nanos() as u64;
         let late = from.since(begin).as_nanos();

@@ -16,7 +16,7 @@ use narrows_lab::burst::BurstSpec;
 use narrows_lab::calibrate::Receives;
 use narrows_lab::segmenting::{self, Load, Tso};
 use narrows_lab::shaping::{self, ShapingSpec};
-use narrows_lab::stall::{StallSpec, Writers};
+use narrows_lab::stall::{StallSpec, Writers, erlang};
 use narrows_lab::writes::WritesSpec;
 use narrows_lab::{burst, calibrate, marked, stall, writes};
 use skip::skip;
@@ -242,7 +242,6 @@ fn a_busy_port_suspends_a_node_of_ours_too() {
     let Some(held) = done(stall::run_ours(&spec, TcpConfig::default(), &GO_ON)) else {
         return;
     };
-    // For as long as a reply takes on the slow way, again and again.
     let all: Duration = held.suspended.iter().sum();
     assert!(all > Duration::from_millis(100), "{all:?}");
     let (gap, explained) = (held.longest_gap, held.suspended_in_it);
@@ -251,6 +250,33 @@ fn a_busy_port_suspends_a_node_of_ours_too() {
     let free = stall::run_ours(&free, TcpConfig::default(), &GO_ON).unwrap();
     assert!(free.suspended.is_empty(), "{:?}", free.suspended);
     assert!(free.most_queued > held.most_queued);
+}
+
+/// The emulator that the model is of: its server is suspended until nearly all that waits is written,
+/// 128 KiB at 5 Mb/s, and not for a reply or two of them.
+#[test]
+fn erlang_suspends_its_server_until_the_queue_is_written() {
+    if !erlang::is_installed() {
+        skip(&format!("there is no erl: {} has it", erlang::PACKAGE));
+        return;
+    }
+    let held = erlang::run(&stalled(Writers::Suspend), &GO_ON);
+    let Some(held) = done(held).map(|held| held.run) else {
+        return;
+    };
+    let longest = held.suspended.iter().max().copied().unwrap_or_default();
+    assert!(longest > Duration::from_millis(150), "{longest:?}");
+    let (gap, explained) = (held.longest_gap, held.suspended_in_it);
+    assert!(explained * 2 > gap, "{explained:?} of {gap:?}");
+    assert!(held.most_queued >= 128 << 10, "{}", held.most_queued);
+    let relay = erlang::run(&stalled(Writers::Relay), &GO_ON).unwrap();
+    assert!(relay.run.suspended.is_empty(), "{relay:?}");
+    assert!(relay.run.most_queued > held.most_queued, "{relay:?}");
+    let refused = erlang::run(&stalled(Writers::NoSuspend), &GO_ON).unwrap();
+    assert!(refused.run.suspended.is_empty(), "{refused:?}");
+    assert!(refused.dropped > 0, "{refused:?}");
+    assert!(erlang::run(&stalled(Writers::Async), &GO_ON).is_err());
+    assert!(stall::run(&stalled(Writers::Relay), &GO_ON).is_err());
 }
 
 #[test]

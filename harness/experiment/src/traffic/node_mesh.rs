@@ -26,18 +26,22 @@ use std::collections::VecDeque;
 /// one server process that answers requests one at a time, in their order.
 ///
 /// What a process sends goes into the queue of the port, and from there to the TCP, as it has room.
-/// A port whose queue is at [`Self::busy_limit`] or above is busy: a process that sends to it is
-/// suspended, its message with it, until the queue is below (`erl +zdbbl`, 1 MiB since R14B01,
-/// 128 KB before; no hysteresis, as of the carrier that is a port). So a server that is suspended by
-/// one busy port keeps all nodes waiting that have asked it, though their links are idle.
+/// A port whose queue comes to [`Self::busy_limit`] (`erl +zdbbl`, 1 MiB since R14B01, 128 KB before)
+/// is busy until nearly all of that is written ([`BusyLimit`]). The process whose message makes it
+/// busy is suspended as long, and so is who sends to it meanwhile, whose message waits with it. Then
+/// all go on at once, and the messages of the first make the port busy for the others. So a server
+/// that is suspended by one busy port keeps all nodes waiting that have asked it, though their links
+/// are idle. Erlang/OTP does so in namespaces: `narrows story busyport --live`.
 ///
 /// A transfer is a reply, from when its request arrived at the node that puts it. Two counts and
 /// their events in the trace are named as the emulator's system monitor names its messages:
-/// `busy_port`, a port has become busy, and `busy_dist_port`, a process was suspended by one. What a
-/// node's queues, suspended processes and mailboxes hold is its memory, beside [`Self::memory`].
+/// `busy_port`, a port has become busy (which the emulator tells of other ports than those between
+/// nodes), and `busy_dist_port`, a process was suspended by one. What a node's queues, suspended
+/// processes and mailboxes hold is its memory, beside [`Self::memory`].
 ///
-/// Left out: the cost of the processes, the driver's own queue below the port's (8 KB), heartbeats,
-/// and the fragments in which newer releases send what is longer than 64 KB.
+/// Left out: the cost of the processes, that the driver's own queue (8 KB, and the message that
+/// exceeds them) does not count for the limit, what a message takes beside its bytes, heartbeats, and
+/// the fragments in which newer releases send what is longer than 64 KB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeMesh {
     /// The nodes.
@@ -101,7 +105,7 @@ impl Knobs for NodeMesh {
         knob! { writers: "writers", "writers", Kind::Choice(&["suspend", "async", "relay"]),
         "What a process does that sends to a busy port: it is suspended; it goes on and the queue grows; or a process of its own for each peer is suspended in its place.", "Erlang/OTP erlang:send/3, process_flag async_dist" },
         knob! { busy_limit: "busy_limit", "busy limit", BYTES,
-        "From how much in its queue a port is busy: 1MiB since R14B01, 128KiB before. Left out: what processes cost, the driver's own queue below the port's (8 KB), heartbeats, and fragments of what is longer than 64 KB.", "Erlang/OTP erl +zdbbl" },
+        "From how much in its queue a port is busy, until nearly all of that is written: 1MiB since R14B01, 128KiB before. Left out: what processes cost, that the driver's own queue (8 KB) does not count for the limit, what a message takes beside its bytes, heartbeats, and fragments of what is longer than 64 KB.", "Erlang/OTP erl +zdbbl" },
         knob! { socket_buffer: "socket_buffer", "socket buffer", BYTES,
         "What the TCP takes of a port at most, unsent and unacknowledged; no more than tcp.send_buffer." },
         knob! { memory: "memory", "memory beside", Kind::Size { least: 0, most: 1 << 50 },
@@ -275,7 +279,6 @@ impl Node {
             process,
             size,
             message,
-            suspended: None,
         };
         let passed = self.ports[tag as usize].post(io, &mut self.messages, held);
         self.tell_memory(io);

@@ -30,20 +30,47 @@ impl Choice for Writers {
     ];
 }
 
+/// What the driver below a port's queue has left when it takes more (`INET_LOW_WATERMARK` of
+/// Erlang/OTP's `inet_drv.c`).
+const LOW_WATERMARK: ByteCount = ByteCount::new(4 << 10);
+
+/// From how much in its queue a port is busy, and whether it is.
+///
+/// It stays busy until all that waits is with the driver, which takes nothing while it has more than
+/// 4 KiB of its own (`erts_dist_command` of Erlang/OTP's `dist.c`, for connections over TCP).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusyLimit {
+    limit: ByteCount,
+    busy: bool,
+}
+
+impl BusyLimit {
+    /// A port that is not busy, and is from `limit` on.
+    pub const fn new(limit: ByteCount) -> Self {
+        Self { limit, busy: false }
+    }
+
+    /// Whether it is busy, with so many bytes in its queue now.
+    pub fn is_busy(&mut self, queued: u64) -> bool {
+        let limit = self.limit.get();
+        self.busy = queued >= limit || self.busy && queued > LOW_WATERMARK.get();
+        self.busy
+    }
+}
+
 /// A port.
 #[derive(Debug)]
 pub(super) struct NodePort<M> {
     conn: ConnId,
     peer: HostId,
-    /// From how much in its queue it is busy.
-    busy_limit: ByteCount,
+    limit: BusyLimit,
     writers: Writers,
     /// Its busy time, in the log.
     busy: Option<usize>,
-    waiting: VecDeque<Held<M>>,
+    waiting: VecDeque<Waiter<M>>,
 }
 
-/// A message whose process waits for the port.
+/// A message that a process sends.
 #[derive(Debug)]
 pub(super) struct Held<M> {
     /// Who sends it.
@@ -52,8 +79,16 @@ pub(super) struct Held<M> {
     pub(super) size: u64,
     /// What it is.
     pub(super) message: M,
-    /// The time for which its process is suspended, in the log; none while it lies in a mailbox.
-    pub(super) suspended: Option<usize>,
+}
+
+/// A process that waits for the port.
+#[derive(Debug)]
+struct Waiter<M> {
+    process: Process,
+    /// What it sends, or lies in its mailbox; none, if that is in the queue.
+    held: Option<Held<M>>,
+    /// The time for which it is suspended, in the log; none while its message lies in a mailbox.
+    suspended: Option<usize>,
 }
 
 /// What became of a message.
@@ -71,7 +106,7 @@ impl<M> NodePort<M> {
         Self {
             conn,
             peer,
-            busy_limit,
+            limit: BusyLimit::new(busy_limit),
             writers,
             busy: None,
             waiting: VecDeque::new(),
@@ -80,12 +115,16 @@ impl<M> NodePort<M> {
 
     /// What its queue and those that wait for it hold.
     pub(super) fn holds(&self, messages: &Messenger<M>) -> u64 {
-        let waiting: u64 = self.waiting.iter().map(|held| held.size).sum();
+        let waiting = self
+            .waiting
+            .iter()
+            .filter_map(|waiter| waiter.held.as_ref());
+        let waiting: u64 = waiting.map(|held| held.size).sum();
         messages.unwritten(self.conn) + waiting
     }
 
-    fn is_busy(&self, messages: &Messenger<M>) -> bool {
-        messages.unwritten(self.conn) >= self.busy_limit.get()
+    fn is_busy(&mut self, messages: &Messenger<M>) -> bool {
+        self.limit.is_busy(messages.unwritten(self.conn))
     }
 
     /// A process sends a message.
@@ -95,55 +134,111 @@ impl<M> NodePort<M> {
         messages: &mut Messenger<M>,
         held: Held<M>,
     ) -> Passed {
-        let waits = self.is_busy(messages) || !self.waiting.is_empty();
-        if !waits || self.writers == Writers::Async {
+        if self.writers == Writers::Async {
             self.send(io, messages, held);
             return Passed::On;
         }
-        let passed = match held.process {
-            Process::Relay => Passed::On,
-            Process::Server | Process::Client => Passed::Suspended,
+        let process = held.process;
+        let passed = if self.is_busy(messages) || !self.waiting.is_empty() {
+            self.wait(process, Some(held));
+            Passed::Suspended
+        } else {
+            self.send_and_wait(io, messages, held)
         };
-        self.waiting.push_back(held);
         self.suspend(io);
-        passed
+        match process {
+            Process::Relay => Passed::On,
+            Process::Server | Process::Client => passed,
+        }
+    }
+
+    /// Its process is suspended if it makes the port busy: the message is in the queue then.
+    fn send_and_wait(
+        &mut self,
+        io: &mut Io<'_>,
+        messages: &mut Messenger<M>,
+        held: Held<M>,
+    ) -> Passed {
+        let process = held.process;
+        self.send(io, messages, held);
+        if !self.is_busy(messages) {
+            return Passed::On;
+        }
+        self.wait(process, None);
+        Passed::Suspended
+    }
+
+    fn wait(&mut self, process: Process, held: Option<Held<M>>) {
+        self.waiting.push_back(Waiter {
+            process,
+            held,
+            suspended: None,
+        });
     }
 
     /// Those that wait are suspended; of what is in the mailbox of a relay the first alone.
     fn suspend(&mut self, io: &mut Io<'_>) {
-        for (place, held) in self.waiting.iter_mut().enumerate() {
-            if held.suspended.is_none() && (held.process != Process::Relay || place == 0) {
-                let kind = SpanKind::BusyDistPort(held.process);
-                held.suspended = Some(io.begin_span(kind, Some(self.peer)));
+        for (place, waiter) in self.waiting.iter_mut().enumerate() {
+            if waiter.suspended.is_none() && (waiter.process != Process::Relay || place == 0) {
+                let kind = SpanKind::BusyDistPort(waiter.process);
+                waiter.suspended = Some(io.begin_span(kind, Some(self.peer)));
             }
         }
     }
 
     fn send(&mut self, io: &mut Io<'_>, messages: &mut Messenger<M>, held: Held<M>) {
-        if let Some(span) = held.suspended {
-            io.end_span(span);
-        }
         messages.send(io, self.conn, held.size, held.message);
         if self.busy.is_none() && self.is_busy(messages) {
             self.busy = Some(io.begin_span(SpanKind::BusyPort, Some(self.peer)));
         }
     }
 
-    /// The TCP has taken some of the queue: while the port is not busy those that wait go on, in
-    /// their order. Who did.
+    /// The TCP has taken some of the queue: once the port is not busy all that wait go on, in their
+    /// order, and are suspended again by what those before them send. Who is not.
     pub(super) fn drain(&mut self, io: &mut Io<'_>, messages: &mut Messenger<M>) -> Vec<Process> {
         let mut resumed = Vec::new();
-        while !self.is_busy(messages) {
-            if let Some(span) = self.busy.take() {
+        if self.is_busy(messages) {
+            return resumed;
+        }
+        if let Some(span) = self.busy.take() {
+            io.end_span(span);
+        }
+        for waiter in std::mem::take(&mut self.waiting) {
+            if let Some(span) = waiter.suspended {
                 io.end_span(span);
             }
-            let Some(held) = self.waiting.pop_front() else {
-                break;
+            let passed = match waiter.held {
+                None => Passed::On,
+                Some(held) if self.is_busy(messages) => {
+                    self.wait(waiter.process, Some(held));
+                    Passed::Suspended
+                }
+                Some(held) => self.send_and_wait(io, messages, held),
             };
-            resumed.push(held.process);
-            self.send(io, messages, held);
+            if passed == Passed::On {
+                resumed.push(waiter.process);
+            }
         }
         self.suspend(io);
         resumed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_port_stays_so_until_the_driver_has_all() {
+        let mut port = BusyLimit::new(ByteCount::new(128 << 10));
+        let course = [0, 131_071, 131_072, 131_071, 4_097, 4_096, 131_071];
+        let busy = course.map(|queued| port.is_busy(queued));
+        assert_eq!(busy, [false, false, true, true, true, false, false]);
+        // A limit below what the driver keeps.
+        let mut port = BusyLimit::new(ByteCount::new(1_000));
+        assert_eq!(
+            [999, 1_000, 999].map(|n| port.is_busy(n)),
+            [false, true, false]
+        );
     }
 }

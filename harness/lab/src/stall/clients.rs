@@ -8,7 +8,6 @@ use crate::rack::Waiter;
 use crate::sockets;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 /// All of them. Times are nanoseconds since the begin.
 pub(super) struct Clients {
@@ -99,16 +98,6 @@ impl Clients {
 
     /// What was seen of them and of the `node`.
     pub(super) fn seen(&self, node: Node) -> StallRun {
-        let (from, to) = self.gap;
-        let within = node.stalls.iter();
-        let within = within.map(|(a, b)| b.min(&to).saturating_sub(*a.max(&from)));
-        let time = Duration::from_nanos;
-        StallRun {
-            suspended: node.stalls.iter().map(|(a, b)| time(b - a)).collect(),
-            longest_gap: time(to - from),
-            suspended_in_it: time(within.sum()),
-            most_queued: node.most_queued,
-            replies: self.replies,
-        }
+        StallRun::new(&node.stalls, self.gap, node.most_queued, self.replies)
     }
 }

@@ -10,6 +10,7 @@ use narrows::driver::LiveTcp;
 use narrows::driver::poll::Application;
 use narrows::endpoint::{ConnId, EndpointEvent};
 use narrows::interface::Interface;
+use narrows_experiment::traffic::BusyLimit;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,6 +20,8 @@ pub(super) struct Node {
     spec: StallSpec,
     /// What waits before each connection.
     queued: Vec<u64>,
+    /// From when each is busy, and until when.
+    limits: Vec<BusyLimit>,
     /// Connections that have asked, in order.
     requests: VecDeque<usize>,
     /// By which it is suspended, and since when.
@@ -37,6 +40,7 @@ impl Node {
         Self {
             spec: *spec,
             queued: vec![0; spec.clients.into()],
+            limits: vec![BusyLimit::new(spec.busy_limit); spec.clients.into()],
             requests: VecDeque::new(),
             suspended: None,
             stalls: Vec::new(),
@@ -58,9 +62,8 @@ impl Node {
         for at in 0..self.queued.len() {
             self.flush(at, write)?;
         }
-        let limit = self.spec.busy_limit.get();
         if let Some((at, since)) = self.suspended {
-            if self.queued[at] >= limit {
+            if self.limits[at].is_busy(self.queued[at]) {
                 return Ok(());
             }
             self.suspended = None;
@@ -70,7 +73,8 @@ impl Node {
             self.queued[at] += self.spec.reply.get();
             self.flush(at, write)?;
             self.most_queued = self.most_queued.max(self.queued.iter().sum());
-            if self.queued[at] >= limit && self.spec.writers == Writers::Suspend {
+            let busy = self.limits[at].is_busy(self.queued[at]);
+            if busy && self.spec.writers == Writers::Suspend {
                 self.suspended = Some((at, now));
                 break;
             }

@@ -7,7 +7,7 @@ use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
-use narrows_lab::stall::{StallRun, StallSpec, Writers, run, run_ours};
+use narrows_lab::stall::{StallRun, StallSpec, Writers, erlang, run, run_ours};
 use narrows_report::points::number;
 use std::time::Duration;
 
@@ -18,8 +18,10 @@ pub(super) const TWIN: Twin = Twin {
             before sockets of 64 KiB. For half a second the switch's port to the first one carries 5 Mb/s \
             (tbf). Live one node serves; simulated each of four serves the others at the same rate, and what \
             three send to the slow port it drops. A socket of the kernel's takes twice what it is told to, so \
-            ours is told twice as much; it has room again with each acknowledgement, so that its suspensions \
-            are more and no longer than a reply takes on the slow way.",
+            ours is told twice as much. With `erl` on the path (Debian: erlang-base) the same load is put to \
+            nodes of Erlang/OTP, a namespace each: `+zdbbl 128`, suspensions as `erlang:system_monitor` \
+            tells them; with a relay for each peer where nobody is to wait, and with sends that do not \
+            suspend (`nosuspend`), which drop what a busy port refuses.",
     scenes: &[SIMULATED],
     run: twin,
 };
@@ -61,32 +63,64 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             number(value("memory.peak")? - 16e6, "bytes"),
         ]);
     }
+    let live = |name: String, seen: &StallRun| {
+        let longest = seen.suspended.iter().max().copied().unwrap_or_default();
+        vec![
+            name,
+            time(longest),
+            seen.suspended.len().to_string(),
+            time(seen.longest_gap),
+            time(seen.suspended_in_it),
+            number(seen.most_queued as f64, "bytes"),
+        ]
+    };
     let tcp = stage.tcp(&SIMULATED, &[])?;
     let mut nodes = Vec::new();
     for whose in ["kernel", "ours"] {
-        let mut live = |name: &str, writers| {
+        let mut ran = |name: &str, writers| {
             let spec = spec(writers);
             let seen = match whose {
                 "ours" => run_ours(&spec, tcp.clone(), stage.cancel),
                 _ => run(&spec, stage.cancel),
             };
             let seen = seen.map_err(|e| e.to_string())?;
-            let longest = seen.suspended.iter().max().copied().unwrap_or_default();
-            grid.rows.push(vec![
-                format!("live, {whose}, {name}"),
-                time(longest),
-                seen.suspended.len().to_string(),
-                time(seen.longest_gap),
-                time(seen.suspended_in_it),
-                number(seen.most_queued as f64, "bytes"),
-            ]);
+            grid.rows
+                .push(live(format!("live, {whose}, {name}"), &seen));
             Ok::<_, String>(seen)
         };
         nodes.push(Node {
-            whose,
-            suspended: live("suspend", Writers::Suspend)?,
-            free: live("async", Writers::Async)?,
+            whose: whose.to_owned(),
+            suspended: ran("suspend", Writers::Suspend)?,
+            free: ran("async", Writers::Async)?,
         });
+    }
+    if erlang::is_installed() {
+        let mut ran = |name: &str, writers| {
+            let seen = erlang::run(&spec(writers), stage.cancel).map_err(|e| e.to_string())?;
+            let whose = format!("Erlang/OTP {}", seen.release);
+            let dropped = match writers {
+                Writers::NoSuspend => format!(" ({} replies dropped)", seen.dropped),
+                _ => String::new(),
+            };
+            let name = format!("live, {whose}, {name}{dropped}");
+            grid.rows.push(live(name, &seen.run));
+            Ok::<_, String>((whose, seen.run))
+        };
+        let (whose, suspended) = ran("suspend", Writers::Suspend)?;
+        let (_, free) = ran("relay", Writers::Relay)?;
+        ran("nosuspend", Writers::NoSuspend)?;
+        nodes.push(Node {
+            whose,
+            suspended,
+            free,
+        });
+    } else {
+        let mut row = vec![format!(
+            "live, Erlang/OTP: not run, there is no erl on the path (Debian: apt install {})",
+            erlang::PACKAGE
+        )];
+        row.resize(grid.head.len(), String::new());
+        grid.rows.push(row);
     }
     let found = found(&nodes);
     Ok(Seen { grid, found })
@@ -94,7 +128,7 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
 
 /// What a node did with suspended writers and without.
 struct Node {
-    whose: &'static str,
+    whose: String,
     suspended: StallRun,
     free: StallRun,
 }
@@ -222,7 +256,7 @@ mod tests {
         };
         let judged = |suspended: &StallRun| {
             let found = found(&[Node {
-                whose: "kernel",
+                whose: "kernel".to_owned(),
                 suspended: suspended.clone(),
                 free: free.clone(),
             }]);
