@@ -25,6 +25,7 @@ mod wire;
 
 mod live_flood;
 mod live_matrix;
+mod live_metrics;
 mod live_mtu;
 mod live_reordering;
 mod live_slow_start;

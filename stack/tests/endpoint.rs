@@ -878,6 +878,26 @@ fn metrics_are_remembered_between_connections() {
     assert_eq!(srtt, Some(Duration::from_micros(100)));
 }
 
+/// Whoever hears that one is closed may open the next before anything else happens.
+#[test]
+fn what_a_connection_learned_is_remembered_as_soon_as_it_is_closed() {
+    let mut c = config(TcpConfig::default(), 1);
+    c.metrics = Some(MetricsConfig::default());
+    let mut n = Net::new(c, config(TcpConfig::default(), 2));
+    n.b.listen(addr("0.0.0.0:80"), 10, None).unwrap();
+    let first = n.connect();
+    n.run(MS);
+    let now = n.now;
+    n.a.connection_mut(first).unwrap().abort(now);
+    n.a.release(first, now);
+    let second = n.connect();
+    let srtt = n.a.connection(second).unwrap().sender().rtt().srtt();
+    assert_eq!(srtt, Some(Duration::from_micros(100)));
+    // Its place is free once its reset has left.
+    n.run(MS);
+    assert!(n.a.connection(first).is_none());
+}
+
 /// RFC 5961 section 7 over all connections: no more than the endpoint's limit, and each
 /// connection's own.
 #[test]

@@ -60,11 +60,18 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The connection in `slot` is over, and has nothing to send.
     #[cold]
     pub(super) fn settle_closed(&mut self, slot: u32, now: Instant) {
-        let s = &mut self.slots[slot as usize];
-        let Some(conn) = s.conn.as_mut() else {
+        self.wheel.cancel(slot);
+        self.unbind_closed(slot, now);
+        if self.slots[slot as usize].released {
+            self.free_slot(slot);
+        }
+    }
+
+    /// The connection in `slot` is over: its addresses are free, and what it learned is remembered.
+    fn unbind_closed(&mut self, slot: u32, now: Instant) {
+        let Some(conn) = self.slots[slot as usize].conn.as_ref() else {
             return;
         };
-        self.wheel.cancel(slot);
         let tuple = FourTuple {
             local: conn.local(),
             remote: conn.remote(),
@@ -77,8 +84,19 @@ impl<T: TcpTypes> Endpoint<T> {
                 metrics.update(tuple.remote.ip(), &learned_by(conn), now);
             }
         }
-        if s.released {
-            self.free_slot(slot);
+    }
+
+    /// What connections to `host` have learned that are over and not yet settled: their user may open
+    /// the next on hearing of it.
+    #[cold]
+    fn learn_of(&mut self, host: IpAddr, now: Instant) {
+        let mut next = self.first_dirty;
+        while let Some(s) = self.slots.get(next as usize) {
+            let slot = std::mem::replace(&mut next, s.next_dirty);
+            let conn = s.conn.as_ref();
+            if conn.is_some_and(|conn| conn.is_closed() && conn.remote().ip() == host) {
+                self.unbind_closed(slot, now);
+            }
         }
     }
 
@@ -161,6 +179,9 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     pub(super) fn opening(&mut self, tuple: FourTuple, now: Instant) -> Opening {
+        if self.cold.metrics.is_some() {
+            self.learn_of(tuple.remote.ip(), now);
+        }
         Opening {
             local: tuple.local,
             remote: tuple.remote,

@@ -186,12 +186,7 @@ impl Application<LiveTcp> for Bulk {
 /// The far end: takes `transfers` transfers of `total` bytes, one after the other, and gives its TAP
 /// to `path`.
 pub fn sink(timestamps: bool, transfers: usize, total: usize, path: &mpsc::Sender<Tap>) {
-    prepare(timestamps);
-    let tap = plain("nws0");
-    add_address("nws0", "10.77.0.254".parse().unwrap(), 24);
-    await_running(&["nws0"]);
-    let listener = TcpListener::bind(SINK).unwrap();
-    path.send(tap).unwrap();
+    let listener = listen(timestamps, path);
     let mut buf = vec![0; 1 << 16];
     for _ in 0..transfers {
         let (mut stream, _) = listener.accept().unwrap();
@@ -206,6 +201,27 @@ pub fn sink(timestamps: bool, transfers: usize, total: usize, path: &mpsc::Sende
         }
         assert_eq!(got, total as u64);
     }
+}
+
+/// The same; it closes as soon as it has all.
+pub fn sink_that_closes(transfers: usize, total: usize, path: &mpsc::Sender<Tap>) {
+    let listener = listen(true, path);
+    let mut all = vec![0; total];
+    for _ in 0..transfers {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut all).unwrap();
+        assert_eq!(check_pattern(0, &all), None);
+    }
+}
+
+fn listen(timestamps: bool, path: &mpsc::Sender<Tap>) -> TcpListener {
+    prepare(timestamps);
+    let tap = plain("nws0");
+    add_address("nws0", "10.77.0.254".parse().unwrap(), 24);
+    await_running(&["nws0"]);
+    let listener = TcpListener::bind(SINK).unwrap();
+    path.send(tap).unwrap();
+    listener
 }
 
 /// A TAP that cuts super-frames, with a queue that a heap does not overflow.
