@@ -53,7 +53,7 @@ impl Knobs for TcpSpec {
         knob! { dctcp_receiver: "dctcp_receiver", "DCTCP receiver", Kind::Choice(&["rfc8257", "linux", "linux-2015"]),
         "How marks come back to DCTCP: as the RFC says; and what says CWR acknowledged at once, as Linux does; or with the faults that Linux had in 2015. Left out: all else that was different in kernels of that time.", "RFC 8257 section 3.2, Linux tcp_dctcp.h" },
         knob! { metrics_cache: "metrics_cache", "metrics cache", Kind::Or("off", &Kind::SPAN),
-        "How long a host remembers RTT and slow-start threshold of a peer after a connection has closed, for the next one. Of the host: traffic.NAME.tcp has no say. Left out: what Linux remembers besides, congestion window and reordering.", "RFC 9040" },
+        "How long a host remembers RTT and slow-start threshold of a peer after a connection has closed, for the next one. Of the host: traffic.NAME.tcp has no say. Left out: what Linux remembers besides (congestion window, reordering) and its rules (a threshold only of a connection that ends in congestion avoidance, the last and no mean; the RTT for the first timeout alone; nothing of a connection that was reset; from the begin of TIME-WAIT on, and not from its end).", "RFC 9040" },
         knob! { timer_tick: "timer_tick", "timer tick", Kind::Time { least: 0, most: 1_000_000_000 },
         "Resolution of the hosts' timers; 0 is exact." },
     ];
