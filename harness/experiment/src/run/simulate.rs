@@ -63,14 +63,9 @@ impl Experiment {
             Ok(capture) => (capture, Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let (trace, listeners) = listening(self, &prepared, &mut ctx);
-        let (mut outcome, capture) = if capture.is_none() && listeners.is_empty() {
-            (simulate(self, prepared, ctx, trace, NoTap)?.0, None)
-        } else {
-            let tap = TapAndListeners::new(capture, listeners);
-            let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
-            (outcome, heard.tap)
-        };
+        let mut capture = capture;
+        let tap = capture.as_mut().map(|capture| capture as &mut dyn AnyTap);
+        let mut outcome = simulate_heard(self, prepared, ctx, tap)?;
         let written = failed.and_then(|()| capture.map_or(Ok(()), Capture::finish));
         let failed = written.err();
         let failed = failed.map(|e| Unrecorded::new(Recording::Capture, &e));
@@ -86,27 +81,41 @@ impl Experiment {
     pub fn watch<T: Tap<SimPacket>>(
         &self,
         registry: &Registry,
-        mut ctx: RunContext<'_>,
-        tap: T,
+        ctx: RunContext<'_>,
+        mut tap: T,
     ) -> Result<(RunOutcome, T), RunError> {
         let prepared = Prepared::new(self, registry)?;
-        let (trace, listeners) = listening(self, &prepared, &mut ctx);
-        let tap = TapAndListeners::new(tap, listeners);
-        let (outcome, heard) = simulate(self, prepared, ctx, trace, tap)?;
-        Ok((outcome, heard.tap))
+        let outcome = simulate_heard(self, prepared, ctx, Some(&mut tap))?;
+        Ok((outcome, tap))
     }
 }
 
-/// A tap, and what listens for instruments and the trace.
-struct TapAndListeners<T> {
-    tap: T,
+/// A tap of any type, so that the simulation is compiled once for all of them.
+trait AnyTap {
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket);
+    fn pause(&mut self, at: SimTime, event: PauseEvent);
+}
+
+impl<T: Tap<SimPacket>> AnyTap for T {
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        Tap::event(self, at, event, packet);
+    }
+
+    fn pause(&mut self, at: SimTime, event: PauseEvent) {
+        Tap::pause(self, at, event);
+    }
+}
+
+/// All that hears of packets: a tap, and what listens for instruments and the trace.
+struct Ears<'a> {
+    tap: Option<&'a mut dyn AnyTap>,
     listeners: Vec<Listener>,
     /// Those of them who hear of what ports take.
     of_ports: Vec<Listener>,
 }
 
-impl<T> TapAndListeners<T> {
-    fn new(tap: T, listeners: Vec<Listener>) -> Self {
+impl<'a> Ears<'a> {
+    fn new(tap: Option<&'a mut dyn AnyTap>, listeners: Vec<Listener>) -> Self {
         let hears_all = |listener: &&Listener| listener.borrow().hears() == Hears::All;
         let of_ports = listeners.iter().filter(hears_all).cloned().collect();
         Self {
@@ -117,10 +126,10 @@ impl<T> TapAndListeners<T> {
     }
 }
 
-impl<T: Tap<SimPacket>> Tap<SimPacket> for TapAndListeners<T> {
+impl Tap<SimPacket> for Ears<'_> {
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
-        if T::ACTIVE {
-            self.tap.event(at, event, packet);
+        if let Some(tap) = &mut self.tap {
+            tap.event(at, event, packet);
         }
         let listeners = match event {
             TapEvent::PortQueued { .. } => &self.of_ports,
@@ -132,11 +141,28 @@ impl<T: Tap<SimPacket>> Tap<SimPacket> for TapAndListeners<T> {
     }
 
     fn pause(&mut self, at: SimTime, event: PauseEvent) {
-        if T::ACTIVE {
-            self.tap.pause(at, event);
+        if let Some(tap) = &mut self.tap {
+            tap.pause(at, event);
         }
         for listener in &self.listeners {
             listener.borrow_mut().pause(at, event);
+        }
+    }
+}
+
+/// Simulates it, with whatever hears of packets, if anything does.
+fn simulate_heard(
+    experiment: &Experiment,
+    prepared: Prepared,
+    mut ctx: RunContext<'_>,
+    tap: Option<&mut dyn AnyTap>,
+) -> Result<RunOutcome, RunError> {
+    let (trace, listeners) = listening(experiment, &prepared, &mut ctx);
+    match tap.is_none() && listeners.is_empty() {
+        true => simulate(experiment, prepared, ctx, trace, NoTap),
+        false => {
+            let ears = Ears::new(tap, listeners);
+            simulate(experiment, prepared, ctx, trace, ears)
         }
     }
 }
@@ -171,7 +197,7 @@ fn simulate<T: Tap<SimPacket>>(
     ctx: RunContext<'_>,
     mut trace: Option<TraceLog<'_>>,
     tap: T,
-) -> Result<(RunOutcome, T), RunError> {
+) -> Result<RunOutcome, RunError> {
     let Prepared {
         graph,
         network,
@@ -275,11 +301,11 @@ fn simulate<T: Tap<SimPacket>>(
             )));
         }
     };
-    let (mut result, tap) = watch.finish(world, outcome, &log);
+    let mut result = watch.finish(world, outcome, &log);
     let failed = traced.err();
     let failed = failed.map(|e| Unrecorded::new(Recording::Trace, &e));
     result.unrecorded.extend(failed);
-    Ok((result, tap))
+    Ok(result)
 }
 
 /// The share that is the larger of two: a run is over when its time is, or all it has to do.

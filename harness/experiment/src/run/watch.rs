@@ -262,14 +262,14 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// What the run gave, and its tap. Each part of the world goes when all is told of it: a large one
+    /// What the run gave. Each part of the world goes when all is told of it: a large one
     /// and its outcome need not be there side by side.
     pub(super) fn finish<T: Tap<SimPacket>>(
         mut self,
         mut world: RunWorld<T>,
         outcome: Outcome,
         log: &Log,
-    ) -> (RunOutcome, T) {
+    ) -> RunOutcome {
         if self.warm.is_none() {
             // It was over before the warm-up was: there is nothing to measure.
             let counters = Snapshot::take(&mut world, log);
@@ -304,7 +304,7 @@ impl<'a> Watch<'a> {
             opening.at_end = now;
         }
         let events = world.events();
-        let (apps, network, tap) = world.into_parts();
+        let (apps, network, _) = world.into_parts();
         let mut told = Vec::with_capacity(apps.len());
         let mut counted = Vec::with_capacity(apps.len());
         let ids = (0..apps.len() as u32).map(HostId);
@@ -325,7 +325,7 @@ impl<'a> Watch<'a> {
             OfHost::of(counted, &network, end, id).since(&was, name)
         });
         let hosts = hosts.collect();
-        let result = RunOutcome {
+        RunOutcome {
             outcome,
             simulated: end.to_duration(),
             measured: end.to_instant().since(measured_from),
@@ -364,8 +364,7 @@ impl<'a> Watch<'a> {
                 .map(|(at, what)| (at.to_instant(), what))
                 .collect(),
             unrecorded: Vec::new(),
-        };
-        (result, tap)
+        }
     }
 
     fn ports(
