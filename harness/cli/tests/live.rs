@@ -950,6 +950,8 @@ const TWINS: &[Twin] = &[
                     "live, ours, async",
                 ],
             ),
+            // Or why it is not there.
+            (0, &["live, Erlang/OTP"]),
         ],
     },
     Twin {
