@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 ///
 /// What a process sends goes into the queue of the port, and from there to the TCP, as it has room.
 /// A port whose queue comes to [`Self::busy_limit`] (`erl +zdbbl`, 1 MiB since R14B01, 128 KB before)
-/// is busy until nearly all of that is written ([`BusyLimit`]). The process whose message makes it
+/// is busy until nearly all of that is written ([`BusyLimit`](super::BusyLimit)). The process whose message makes it
 /// busy is suspended as long, and so is who sends to it meanwhile, whose message waits with it. Then
 /// all go on at once, and the messages of the first make the port busy for the others. So a server
 /// that is suspended by one busy port keeps all nodes waiting that have asked it, though their links
