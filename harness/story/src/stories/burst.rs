@@ -2,18 +2,21 @@
 //! milliseconds.
 
 mod collapse;
+mod copies;
+mod knee;
 #[cfg(target_os = "linux")]
 mod live;
 mod measures;
 mod rows;
 mod scenes;
 mod see_saw;
+mod timeouts;
 
 use crate::grid::{Column, Grid};
 use crate::judge::median;
 use crate::played::{Answer, Played, missing};
 use crate::story::{Figure, Live, Next, Story, Table};
-use measures::{TEXT, drops, knee, ratio};
+use measures::{TEXT, drops, ratio};
 use narrows_report::chart::{Axis, Chart, Draw, Role, Rule, RuleAt, Scale, Series};
 use narrows_report::points::number;
 use rows::ROWS;
@@ -97,6 +100,15 @@ pub const STORY: Story = Story {
             ],
         ),
         Table::points(
+            "... where a host copies to h0 without an end, beside queries at 100 Mb/s",
+            "limited-copy",
+            &[
+                Column::new("copy's goodput", "copy.goodput"),
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("queries' p99", "get.latency.p99"),
+            ],
+        ),
+        Table::points(
             "What matters little, at 300 Mb/s: the NIC's queue",
             "tx-queue",
             &[Column::new("drops/s", "drops_per_s")],
@@ -156,7 +168,7 @@ fn phenomenon(played: &Played) -> Answer<String> {
         number((most("2ms")? / 1e6).round(), ""),
         number(drops(played, "load", "250Mb/s")?.round(), ""),
         number(drops(played, "load", "500Mb/s")?.round(), ""),
-        number((knee(played)? / 1e6).round(), ""),
+        number((measures::knee(played)? / 1e6).round(), ""),
     ))
 }
 

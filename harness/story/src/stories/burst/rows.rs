@@ -1,11 +1,8 @@
 //! The claims of the story, each with what judges it.
 
-use super::collapse;
-use super::measures::{
-    AT_THE_KNEE, TEXT, at_hosts, drop_shares, drops, knee, load_at, ratio, sent_again, words,
-};
+use super::measures::{TEXT, at_hosts, drop_shares, drops, load_at, ratio, sent_again, words};
 use super::scenes::{HOSTS, LINE};
-use super::see_saw;
+use super::{collapse, copies, knee, see_saw, timeouts};
 use crate::judge::{Finding, median};
 use crate::played::{Answer, NoAnswer, missing};
 use crate::story::Row;
@@ -33,43 +30,8 @@ pub(super) const ROWS: &[Row] = &[
             in_sum(rates.iter().sum()),
         ]))
     }),
-    Row::new("M2", |played| {
-        let fan_out = drops(played, "load", "250Mb/s")?;
-        let smooth = played.scene("smooth")?.value(&[], "drops_per_s")? / HOSTS;
-        let measured = format!(
-            "at 250 Mb/s a port drops {} packets a second of queries, and {} of an even stream: each host's \
-             applications write 13.2 Mb/s to each other one, so that TCP has room and nothing to adapt to. \
-             What takes all that it gets fills the port, whatever its mean is to be (M1, M8)",
-            number(fan_out, ""),
-            number(smooth, "")
-        );
-        Ok(Finding::is(
-            measured,
-            fan_out > 0.0 && fan_out >= 10.0 * smooth,
-        ))
-    }),
-    Row::new("M3", |played| {
-        let scene = played.scene("load")?;
-        let served = |load: &str, rate: f64| {
-            let goodput = scene.value(&[("load", load)], "goodput")?;
-            Ok::<_, NoAnswer>(goodput / HOSTS / rate)
-        };
-        let finding = Finding::all([
-            Finding::at_least("served of 250 Mb/s", served("250Mb/s", 250e6)?, 0.99, ""),
-            Finding::between(
-                "250 Mb/s over the knee",
-                250e6 / knee(played)?,
-                (0.4, 0.6),
-                "",
-            ),
-        ]);
-        Ok(finding.and_words(format_args!(
-            ", the load at which the median query takes {}, our reading of what is usable. What is served bends \
-             later: of 700 Mb/s {} are",
-            number(AT_THE_KNEE, "ns"),
-            number(served("700Mb/s", 700e6)?, "")
-        )))
-    }),
+    Row::new("M2", copies::bulk_adapts).because(copies::BULK_DROPS),
+    Row::new("M3", knee::what_is_served_bends).because(knee::NOTHING_IS_LOST),
     Row::new("M4", |played| {
         let at = |load: &str, range: (f64, f64)| -> Answer<Finding> {
             let wanted = (range.0 / 2.0, range.1 * 2.0);
@@ -103,18 +65,7 @@ pub(super) const ROWS: &[Row] = &[
         ));
         Ok(Finding::all(all))
     }),
-    Row::new("M5", |played| {
-        Ok(Finding::between(
-            "knee, percent of the line",
-            knee(played)? / LINE * 100.0,
-            (40.0, 70.0),
-            "",
-        )
-        .and_words(format_args!(
-            ", where the median query takes {}",
-            number(AT_THE_KNEE, "ns")
-        )))
-    }),
+    Row::new("M5", knee::the_ceiling),
     Row::new("M6", |played| {
         let drops = played.scene("together")?.along("buffer", &[], "drops")?;
         let of = |keep: &dyn Fn(f64) -> bool| -> Vec<f64> {
@@ -264,13 +215,13 @@ pub(super) const ROWS: &[Row] = &[
             again / out * 100.0,
             (0.4, 1.7),
             "",
-        );
+        )
+        .after_words("calibrated, a fit and no prediction: the sizes of replies are chosen so that it holds. ");
         Ok(finding.and_words(format_args!(
             ": {} packets a second, {} of them again, and the text's host 10,604 and 92. Its packets have 2,370 \
              bytes, more than a frame, so they were counted above segmentation; of segments on the wire {} \
-             percent are sent again here. It does not say how large its replies are, and the distribution was \
-             chosen because equal ones are outside the range, by segments: all of 10 kB, as in M4, {}, of 30 kB \
-             {}",
+             percent are sent again here. It does not say how large its replies are, and equal ones are outside \
+             the range, by segments: all of 10 kB, as in M4, {}, of 30 kB {}",
             number(out.round(), ""),
             number(again.round(), ""),
             wire("counted-at-hosts", &[])?,
@@ -326,7 +277,10 @@ pub(super) const ROWS: &[Row] = &[
         let factor = mean("10^6")? / mean("2^20")?;
         let real = (952.0 * factor).round();
         Ok(Finding::is(
-            format!("what the script calls 952 is {real}"),
+            format!(
+                "what the script calls 952 is {real}, by construction: the same port, read in both units, has \
+                 {factor:.6} times as many of the smaller"
+            ),
             real == 998.0,
         ))
     }),
@@ -342,22 +296,7 @@ pub(super) const ROWS: &[Row] = &[
             .collect();
         Ok(finding.and_words(format_args!(" ({})", all.join(", "))))
     }),
-    Row::new("M21", |played| {
-        let outcomes = played.scene("many-losses")?.outcomes(&[])?;
-        let ms = outcomes.iter().flat_map(|o| o.transfers.iter());
-        let ms: Vec<f64> = ms.map(|t| t.took.as_nanos() as f64 / 1e6).collect();
-        let slow: Vec<f64> = ms.iter().copied().filter(|took| *took >= 200.0).collect();
-        // 8 shares of 256 KiB take 17 ms on the line.
-        let in_class = slow.iter().filter(|took| **took % 200.0 <= 50.0).count();
-        let measured = format!(
-            "{} of {} blocks took 200 ms or more; {in_class} of them a multiple of 200 ms and at most \
-             50 ms",
-            slow.len(),
-            ms.len()
-        );
-        let most = in_class as f64 >= 0.9 * slow.len() as f64;
-        Ok(Finding::is(measured, !slow.is_empty() && most))
-    }),
+    Row::new("M21", timeouts::losses_cost_timeouts_and_slow_starts),
     Row::new("M28", |played| {
         let scene = played.scene("dctcp")?;
         let share = |buffer: &str, size: &str| -> Answer<f64> {
@@ -373,7 +312,7 @@ pub(super) const ROWS: &[Row] = &[
             let cubic = [("buffer", "64KiB"), ("size", size), ("cc", "cubic")];
             Ok(marked.value(&at, "drops_per_s")? / scene.value(&cubic, "drops_per_s")?)
         };
-        let finding = Finding::all([
+        let chosen = Finding::all([
             Finding::at_most(
                 "of CUBIC's drops through ports of 64 KiB that mark from 5 packets on, replies of 10 kB",
                 marking("5p", "10kB")?,
@@ -382,9 +321,11 @@ pub(super) const ROWS: &[Row] = &[
             ),
             Finding::at_most("of 30 kB", marking("5p", "30kB")?, 0.1, ""),
         ]);
+        let finding = chosen.after_words(
+            "calibrated, a fit and no prediction: that ports mark from 5 packets on is chosen so that it holds. ",
+        );
         Ok(finding.and_words(format_args!(
-            "; the 5 are chosen, for with the 20 that DCTCP's authors have at 1 Gb/s it does not hold: {} and \
-             {}, since the first windows of seven replies of 10 kB that meet, or of three of 30 kB, overfill the \
+            "; with the 20 that DCTCP's authors have at 1 Gb/s it does not: {} and {}, since the first windows of seven replies of 10 kB that meet, or of three of 30 kB, overfill the \
              port before a mark comes back (through 128 KiB, where they fit, {} of 30 kB); with 10, {} and {} \
              (`narrows run microbursts --set cc=dctcp --set load=250Mb/s --set host.tcp.loss_detection=sack \
              --sweep size=10kB,30kB --sweep network.queue.threshold=5p,10p,20p`)",
@@ -395,21 +336,7 @@ pub(super) const ROWS: &[Row] = &[
             number(marking("10p", "30kB")?, ""),
         )))
     }),
-    Row::new("M30", |played| {
-        let scene = played.scene("rto")?;
-        let late = |rto: &str, tick: &str| {
-            scene.value(
-                &[("rto", rto), ("host.tcp.timer_tick", tick)],
-                "latency.p999",
-            )
-        };
-        let floor = late("linux", "0ns")? / late("10ms", "0ns")?;
-        let tick = late("1ms", "10ms")? / late("1ms", "0ns")?;
-        Ok(Finding::all([
-            Finding::at_least("p99.9 with a floor of 200 ms over that with 10 ms", floor, 5.0, ""),
-            Finding::at_least("with 1 ms, ticks of 10 ms over exact timers", tick, 2.0, ""),
-        ]))
-    }),
+    Row::new("M30", timeouts::the_floor_is_a_remedy),
     Row::new("M31", |played| {
         let change = |scene: &str, metric: &str, key: &str, from: &str, to: &str| -> Answer<f64> {
             let scene = played.scene(scene)?;
@@ -471,42 +398,7 @@ pub(super) const ROWS: &[Row] = &[
          must move by the root of that, 2.3, at least. Of what a user sees the slowest query of a thousand \
          hardly moves (p99.9), and that of a hundred takes more than twice as long (p99)",
     ),
-    Row::new("M32", |played| {
-        let scene = played.scene("sender-limit")?;
-        let of = |burst: &str, tick: &str, metric: &str| {
-            let at = [
-                ("host.nic.shaper_burst", burst),
-                ("host.nic.shaper_tick", tick),
-            ];
-            scene.value(&at, metric)
-        };
-        let free = played.scene("tx-queue")?;
-        let free = free.value(&[("host.nic.tx_queue", "1000p")], "drops_per_s")?;
-        let exact = of("3kB", "0s", "drops_per_s")? / free * 100.0;
-        let jiffy = of("1MB", "10ms", "drops_per_s")? / free * 100.0;
-        let small = of("3kB", "10ms", "goodput")? / of("3kB", "0s", "goodput")? * 100.0;
-        Ok(Finding::all([
-            Finding::between(
-                "percent of the drops that are left with a limit of 800 Mb/s, exact",
-                exact,
-                (80.0, 100.0),
-                "",
-            ),
-            Finding::at_least(
-                "with a tick of 10 ms and its burst of 1 MB, more than a host has to send at once, so that it is \
-                 no limit",
-                jiffy,
-                exact,
-                "",
-            ),
-            Finding::at_most(
-                "percent of the goodput with that tick and a small burst",
-                small,
-                50.0,
-                "",
-            ),
-        ]))
-    }),
+    Row::new("M32", copies::a_limit_at_ticks_is_worse),
     Row::new("M34", |played| {
         let slow = drop_shares(
             played,

@@ -8,7 +8,7 @@ pub(super) const HOSTS: f64 = 20.0;
 pub(super) const LINE: f64 = 1e9;
 /// The loads of the curve, the knee and the rows.
 pub(super) const LOADS: &str = "50Mb/s,100Mb/s,200Mb/s,250Mb/s,300Mb/s,350Mb/s,400Mb/s,450Mb/s,500Mb/s,\
-                     550Mb/s,600Mb/s,700Mb/s";
+                     550Mb/s,600Mb/s,700Mb/s,800Mb/s,900Mb/s";
 
 /// 10 kB on the mean, by the quantiles of an exponential distribution.
 const MIXED: (&str, &str) = (
@@ -123,6 +123,28 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.repetitions", "3"),
         ])
         .usually(&[("run.duration", "2s"), ("run.repetitions", "1")]),
+    // As many queries at a host as make what is served bend at twice 250 Mb/s: chosen, and quoted only.
+    LOADED
+        .named("bounded")
+        .with(&[
+            ("size", "10kB"),
+            ("traffic.get.limit", "256"),
+            ("sweep.load", "250Mb/s,400Mb/s,450Mb/s,500Mb/s,600Mb/s"),
+            ("run.warm_up", "500ms"),
+        ])
+        .usually(&[("run.duration", "2500ms")]),
+    // Copies as in M12, alone.
+    LOADED
+        .named("copies-alone")
+        .with(&[
+            ("load", "250Mb/s"),
+            ("servers", "1"),
+            ("size", "600MB"),
+            ("run.warm_up", "6s"),
+            ("run.duration", "30s"),
+            ("run.repetitions", "6"),
+        ])
+        .usually(&[("run.repetitions", "2")]),
     LOADED.named("large-replies").with(&[
         ("size", "30kB"),
         ("sweep.load", "200Mb/s,400Mb/s"),
@@ -299,6 +321,8 @@ pub(super) const SCENES: &[Scene] = &[
             ("rto", "linux"),
             ("servers", "8"),
             ("blocks", "100"),
+            ("probe.window.kind", "window"),
+            ("probe.window.on", "servers"),
         ])
         .keeping_outcomes(),
     Scene::new("resends", "microbursts")
@@ -411,6 +435,20 @@ pub(super) const SCENES: &[Scene] = &[
         ("sweep.host.nic.shaper_burst", "3kB,1MB"),
         ("sweep.host.nic.shaper_tick", "0s,10ms"),
     ]),
+    LOADED
+        .named("limited-copy")
+        .with(&[
+            ("load", "100Mb/s"),
+            ("size", "10kB"),
+            ("traffic.copy.kind", "bulk"),
+            ("traffic.copy.from", "h1"),
+            ("traffic.copy.to", "h0"),
+            ("sweep.host.nic.shaper_rate", "off,800Mb/s"),
+            ("host.nic.shaper_burst", "1MB"),
+            ("sweep.host.nic.shaper_tick", "0s,10ms"),
+            ("run.warm_up", "500ms"),
+        ])
+        .usually(&[("run.duration", "3500ms")]),
     LOADED
         .named("mtu")
         .with(&[
