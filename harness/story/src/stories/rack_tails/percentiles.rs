@@ -68,13 +68,13 @@ const TEXT: [Published; 6] = [
     published(SMALL, FIXED, [0.146, 0.203]),
 ];
 
-/// How far from the text's percentiles ours may be.
-const FACTOR: f64 = 3.0;
-
 /// The quanta of the broken receiver: a delayed acknowledgement and a timeout, in ms, and how far off a
 /// percentile may be that is one.
 const QUANTA: [f64; 2] = [40.0, 200.0];
 const OFF: f64 = 15.0;
+
+/// What the twelve figures are counted by: how many times ours are the text's, or the text's ours.
+const FACTORS: [f64; 3] = [1.5, 2.0, 3.0];
 
 impl Published {
     /// Where it is swept.
@@ -91,33 +91,23 @@ impl Published {
         Ok([of(990)?, of(999)?])
     }
 
-    /// Its percentiles that ours are not near to, in words.
-    fn far(&self, ours: [f64; 2]) -> Vec<String> {
-        let pairs = ["p99", "p99.9"]
-            .into_iter()
-            .zip(ours.into_iter().zip(self.ms));
-        let far = pairs.filter(|(_, (ours, text))| !(text / FACTOR..=text * FACTOR).contains(ours));
-        let words = far.map(|(which, (ours, text))| {
-            let (of_text, of_ours) = (quantum(text), quantum(ours));
-            format!(
-                "{} {} {which}, {text}{of_text} in the text and {}{of_ours} here",
-                self.size,
-                self.name,
-                ms(ours)
-            )
-        });
-        words.collect()
+    /// Its percentiles beside ours, with names.
+    fn pairs(&self, ours: [f64; 2]) -> impl Iterator<Item = (&'static str, f64, f64)> {
+        let names = ["p99", "p99.9"].into_iter();
+        let pairs = names.zip(self.ms).zip(ours);
+        pairs.map(|((which, text), ours)| (which, text, ours))
     }
 }
 
-/// What a time in ms is, if it is one of the quanta.
-fn quantum(ms: f64) -> &'static str {
-    let is = |quantum: f64| (ms - quantum).abs() <= OFF;
-    match QUANTA.map(is) {
-        [true, _] => " (a delayed acknowledgement)",
-        [_, true] => " (a timeout)",
-        _ => "",
-    }
+/// How many times the larger of two is the smaller.
+fn times(a: f64, b: f64) -> f64 {
+    (a / b).max(b / a)
+}
+
+/// The quantum that a percentile of the text's is.
+fn quantum_of(text: f64) -> f64 {
+    let near = |quantum: &&f64| (text - **quantum).abs() <= OFF;
+    QUANTA.iter().find(near).copied().unwrap_or(text)
 }
 
 /// A time in ms, to three digits.
@@ -150,51 +140,71 @@ pub(super) fn tails_have_quanta(played: &Played) -> Answer<Finding> {
         .iter()
         .filter(|published| published.receiver == BROKEN.2)
     {
-        let ours = broken.ours(played)?;
-        let is_one = |ms: &f64| QUANTA.iter().any(|quantum| (ms - quantum).abs() <= OFF);
-        findings.push(Finding::is(
-            format!(
-                "{} with the receiver of 2015: p99 {} ms, p99.9 {} (wanted 40 or 200, each ± {OFF})",
-                broken.size,
-                ms(ours[0]),
-                ms(ours[1]),
-            ),
-            ours.iter().all(is_one),
-        ));
+        for (which, text, ours) in broken.pairs(broken.ours(played)?) {
+            let quantum = quantum_of(text);
+            findings.push(Finding::is(
+                format!(
+                    "{} with the receiver of 2015, {which} {} ms (the text {text}; wanted {quantum} ± {OFF})",
+                    broken.size,
+                    ms(ours),
+                ),
+                (ours - quantum).abs() <= OFF,
+            ));
+        }
     }
     let [_, _, _, cubic, _, fixed] = &TEXT;
-    let (fixed, cubic) = (fixed.ours(played)?[0], cubic.ours(played)?[0]);
-    findings.push(Finding::is(
-        format!(
-            "10 kB p99: fixed {} ms, CUBIC {} (wanted fixed below)",
-            ms(fixed),
-            ms(cubic)
-        ),
-        fixed < cubic,
-    ));
-    let mut words = Vec::new();
-    // Which of the twelve are not near, and whether all are of which each percentile is judged.
-    let (mut far, mut so) = (Vec::new(), true);
-    for published in &TEXT {
-        let ours = published.ours(played)?;
-        let not = published.far(ours);
-        so &= published.receiver != FIXED.2 || not.is_empty();
-        far.extend(not);
-        let ([p99, p999], [a, b]) = (published.ms, ours.map(ms));
-        let (size, name) = (published.size, published.name);
-        words.push(format!("{size} {name} {p99}/{p999}: {a}/{b}"));
+    for ((which, _, fixed), (_, _, cubic)) in fixed
+        .pairs(fixed.ours(played)?)
+        .zip(cubic.pairs(cubic.ours(played)?))
+    {
+        findings.push(Finding::is(
+            format!(
+                "10 kB {which}: fixed {} ms, CUBIC {} (wanted fixed below)",
+                ms(fixed),
+                ms(cubic)
+            ),
+            fixed < cubic,
+        ));
     }
-    findings.push(Finding::is(
-        format!(
-            "p99/p99.9 in ms, the text and ours: {} (wanted within a factor {FACTOR} of CUBIC and fixed; of all \
-             {} of {} are{}{})",
-            words.join("; "),
-            2 * TEXT.len() - far.len(),
-            2 * TEXT.len(),
-            if far.is_empty() { "" } else { ", not " },
-            far.join(", "),
-        ),
-        so,
-    ));
-    Ok(Finding::all(findings))
+    let (mut words, mut all) = (Vec::new(), Vec::new());
+    for published in &TEXT {
+        for (which, text, ours) in published.pairs(published.ours(played)?) {
+            let times = times(ours, text);
+            let (size, name) = (published.size, published.name);
+            words.push(format!(
+                "{size} {name} {which} {text}: {} ({times:.2})",
+                ms(ours)
+            ));
+            all.push(times);
+        }
+    }
+    let within = FACTORS.map(|factor| {
+        let count = all.iter().filter(|times| **times <= factor).count();
+        format!("{count} within {factor}")
+    });
+    let finding = Finding::all(findings);
+    Ok(finding.and_words(format_args!(
+        ". Of calls of 1 MB {:.2} % take 40 ms or more with the receiver of 2015, {:.2} % 200. Of the text's {} figures ours are, by how many times the larger is the smaller, {}: {}, of which the \
+         claim asks no more than the above",
+        large_ones_late(played, QUANTA[0])?,
+        large_ones_late(played, QUANTA[1])?,
+        all.len(),
+        within.join(", "),
+        words.join("; "),
+    )))
 }
+
+/// Percent of the calls of 1 MB with the broken receiver that take as long as a quantum, and no shorter.
+fn large_ones_late(played: &Played, quantum: f64) -> Answer<f64> {
+    let [_, broken, ..] = &TEXT;
+    let calls = calls_in(played.scene(SENDERS.name)?, &broken.at(), 0)?;
+    let late = calls.iter().filter(|ms| **ms >= quantum).count();
+    Ok(late as f64 / calls.len() as f64 * 100.0)
+}
+
+/// Why p99 of calls of 1 MB is not the text's quantum.
+pub(super) const TIMEOUTS: &str = "with the receiver of 2015 more than one in a hundred calls of 1 MB \
+    waits for a timeout here, and in the text fewer, but more than one in a thousand: which quantum p99 is. How often \
+    an acknowledgement is cancelled hangs on how often marks come and go within a call, and so on what else is at the \
+    port, of which the text does not tell enough. With nine connections of each client and none without an end, as \
+    in the first table, p99.9 of calls of 1 MB waits for neither timer";
