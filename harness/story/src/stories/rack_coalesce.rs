@@ -212,7 +212,7 @@ fn round_trips_have_two_modes(played: &Played) -> Answer<Finding> {
         ),
         Finding::at_least("of 0.9 to 1.4 ms", share(900.0, 1_400.0), 5.0, ""),
         Finding::at_most("between", share(150.0, 900.0), 1.0, ""),
-        one_flow_has_both(played)?,
+        flows_have_both(played)?,
     ]))
 }
 
@@ -261,26 +261,65 @@ impl Modes {
     }
 }
 
-/// Those of ten flows that have fewer than 20 packets under way at all times, as the text's.
-fn few_packets_out(played: &Played) -> Answer<Vec<Modes>> {
+/// The text's flows have fewer packets out.
+const MOST_OUT: u32 = 20;
+
+/// What each of ten flows did.
+fn ten_flows(played: &Played) -> Answer<Vec<Modes>> {
     let flows = rounds_of_each(played, "ten flows")?;
-    let few = |rounds: &Vec<Round>| !rounds.is_empty() && rounds.iter().all(|r| r.out < 20);
-    let flows: Vec<Modes> = flows.into_iter().filter(few).map(Modes::of).collect();
+    match flows.iter().any(Vec::is_empty) || flows.len() != 10 {
+        true => Err(missing("round of each of ten flows")),
+        false => Ok(flows.into_iter().map(Modes::of).collect()),
+    }
+}
+
+/// Those that have fewer than 20 packets under way at all times, as the text's.
+fn few_packets_out(played: &Played) -> Answer<Vec<Modes>> {
+    let few = |flow: &Modes| flow.rounds.iter().all(|r| r.out < MOST_OUT);
+    let flows: Vec<Modes> = ten_flows(played)?.into_iter().filter(few).collect();
     match flows.is_empty() {
         true => Err(missing("flow of fewer than 20 packets")),
         false => Ok(flows),
     }
 }
 
-fn one_flow_has_both(played: &Played) -> Answer<Finding> {
+/// All rounds of ten flows, and those of the ones whose windows are as the text's.
+fn flows_have_both(played: &Played) -> Answer<Finding> {
+    let all = ten_flows(played)?;
     let flows = few_packets_out(played)?;
-    let mut findings = vec![Finding::is(
-        format!(
-            "of ten flows, with interrupts after 16 frames or a millisecond, {} never have 20 packets out",
+    let each: Vec<String> = all
+        .iter()
+        .map(|flow| {
+            let most = flow.rounds.iter().map(|r| r.out).max().unwrap_or(0);
+            let [slow, fast] = [is_slow, is_fast].map(|of| flow.share(of));
+            format!(
+                "{slow:.0}/{:.0}/{fast:.0} ({most})",
+                (100.0 - slow - fast).max(0.0)
+            )
+        })
+        .collect();
+    let rounds = all.iter().flat_map(|flow| &flow.rounds);
+    let small: Vec<&Round> = rounds.filter(|round| round.out < MOST_OUT).collect();
+    let between = small.iter().filter(|r| !is_slow(r) && !is_fast(r)).count();
+    let between = between as f64 / small.len().max(1) as f64 * 100.0;
+    let mut findings = vec![
+        Finding::at_most(
+            &format!(
+                "of the {} rounds of fewer than {MOST_OUT} packets, of ten flows, with interrupts after 16 frames or a \
+                 millisecond, percent between",
+                small.len()
+            ),
+            between,
+            1.0,
+            "",
+        )
+        .and_words(format_args!(
+            " (percent of all rounds slow, between and fast, and the most packets out, of each flow: {}); {} never \
+             have {MOST_OUT} packets out",
+            each.join(", "),
             flows.len()
-        ),
-        true,
-    )];
+        )),
+    ];
     for (n, flow) in flows.iter().enumerate() {
         let (slow, fast) = (flow.share(is_slow), flow.share(is_fast));
         let between = flow.share(|round| !is_slow(round) && !is_fast(round));

@@ -11,7 +11,23 @@ use narrows_report::chart::{Axis, Chart, Draw, Rule, RuleAt, Series};
 pub const STORY: Story = Story {
     name: "rack unfair",
     about: "Three senders to one receiver get 25, 25 and 50 % whatever their congestion control.",
-    scenes: &[Scene::new("share", "split-output").usually(&[("run.duration", "400ms")])],
+    scenes: &[
+        Scene::new("share", "split-output").usually(&[("run.duration", "400ms")]),
+        // Five senders: three inputs of one queue and two of the other, or two, one and two of three.
+        Scene::new("five", "split-output")
+            .with(&[
+                ("cc", "dctcp"),
+                ("network.hosts", "6"),
+                ("traffic.fourth.kind", "bulk"),
+                ("traffic.fourth.from", "h4"),
+                ("traffic.fourth.to", "h0"),
+                ("traffic.fifth.kind", "bulk"),
+                ("traffic.fifth.from", "h5"),
+                ("traffic.fifth.to", "h0"),
+                ("sweep.split", "off,2,3"),
+            ])
+            .usually(&[("run.duration", "400ms")]),
+    ],
     tables: &[Table::points(
         "Goodput of the three senders; the first and the third share a queue where it is split",
         "share",
@@ -26,7 +42,7 @@ pub const STORY: Story = Story {
     rows: &[
         Row::new("D7", quarters_and_a_half),
         Row::new("D8", whatever_the_control),
-        Row::new("D9", two_queues_served_in_turn),
+        Row::new("D9", queues_served_in_turn),
     ],
     figures: &[Figure::first(figure)],
     next: &[
@@ -105,14 +121,48 @@ fn whatever_the_control(played: &Played) -> Answer<Finding> {
     ))
 }
 
-fn two_queues_served_in_turn(played: &Played) -> Answer<Finding> {
-    // 1/(2 n_i): n_i is 2, 1 and 2; of one queue 1/3.
-    let split = off(shares(played, "2", "dctcp")?, SPLIT);
-    let whole = off(shares(played, "off", "dctcp")?, [100.0 / 3.0; 3]);
-    Ok(Finding::all([
-        Finding::at_most("split in two, points off 1/(2 n)", split, 2.0, ""),
-        Finding::at_most("not split, points off a third", whole, 5.0, ""),
-    ]))
+/// The five senders by their inputs, and how many of them share the queue of each.
+const FIVE: [&str; 5] = ["first", "alone", "third", "fourth", "fifth"];
+const OF_TWO: [f64; 5] = [3.0, 2.0, 3.0, 2.0, 3.0];
+const OF_THREE: [f64; 5] = [2.0, 2.0, 1.0, 2.0, 2.0];
+
+/// Shares of five senders where an output has so many queues: 1/(q n) each, n at a sender's queue.
+fn queues_served_in_turn(played: &Played) -> Answer<Finding> {
+    let scene = played.scene("five")?;
+    let judged = |what: &str, split: &str, wanted: [f64; 5]| -> Answer<Finding> {
+        let rates =
+            FIVE.map(|sender| scene.value(&[("split", split)], &format!("{sender}.goodput")));
+        let rates: Vec<f64> = rates.into_iter().collect::<Answer<_>>()?;
+        let all: f64 = rates.iter().sum();
+        let shares: Vec<f64> = rates.iter().map(|rate| rate / all * 100.0).collect();
+        let list = |all: &[f64]| {
+            let all: Vec<String> = all.iter().map(|share| format!("{share:.1}")).collect();
+            all.join(", ")
+        };
+        let off = shares.iter().zip(wanted).map(|(is, was)| (is - was).abs());
+        Ok(Finding::is(
+            format!("{what} {} against {} %", list(&shares), list(&wanted)),
+            off.fold(0.0, f64::max) <= 2.0,
+        ))
+    };
+    let of = |queues: f64, sharing: [f64; 5]| sharing.map(|n| 100.0 / (queues * n));
+    let finding = Finding::all([
+        judged(
+            "five senders through two queues, three at one and two at the other,",
+            "2",
+            of(2.0, OF_TWO),
+        )?,
+        judged(
+            "through three, of which one has one,",
+            "3",
+            of(3.0, OF_THREE),
+        )?,
+        judged("through one", "off", [20.0; 5])?,
+    ]);
+    Ok(
+        finding
+            .and_words(" (each within 2 points of 1/(q n), q queues and n senders at one's own)"),
+    )
 }
 
 fn figure(played: &Played) -> Answer<Chart> {
