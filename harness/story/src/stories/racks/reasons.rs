@@ -16,7 +16,8 @@ pub(super) const THREE_RACKS: &str = "shares: 235 Gbit are 1.02 % of what one ra
     links to one rack are 95 % busy and to two 98, which are not D18's 3 points; with one rack the fabric \
     drops 7 times what racks do (the text 214, D21); and with DCTCP 26 % of what comes to stores is marked \
     (the text 6.5). Processors of stores do nothing here but packets: two cores of each that are busy with \
-    something else would make their 11 % more 4.5, as wanted, and with two racks 4, where the text has 14. With \
+    something else would make of their share what is wanted here, and with two racks too little for the text's \
+    14 % (measured above, and at D20). With \
     DCTCP workers send again what nobody dropped, see D20. Nor are the text's numbers \
     those of senders that send again what was dropped: .020 % of what stores send in a minute are 10 Gbit, and \
     506 Mbit are dropped; with DCTCP workers send .078 % again, and 20 packets are dropped in all";
@@ -31,7 +32,7 @@ pub(super) const TWO_RACKS: &str = "shares: steady windows cannot give both of t
     20 with an eighth, 29, which is within a factor 3, with a seventh, and with half of it racks drop nothing \
     (`narrows run racks -r 3 --set cc=cubic --set workers=h48..h79 --sweep \
     buffer=12MB:1/16,12MB:1/8,12MB:1/7,12MB:1/2`). Switches have halves of halves, so an eighth it is; and with \
-    three racks the text has five times as much in racks as in the fabric. Marks to stores, 17 % where 16.5 are \
+    three racks the text has five times as much in racks as in the fabric. Marks to stores, just above what is \
     wanted, are of the cross traffic, as D19's. Orders hold, but two things are chosen. With DCTCP the \
     text's workers send .035 % again though its racks drop nothing and its fabric .001 % of the stores'. Here \
     they do so for nothing: stores acknowledge as Linux did before 4.18, which may cancel the acknowledgement \
@@ -48,7 +49,7 @@ pub(super) const ONE_RACK: &str = "shares: steady windows cannot give both of th
     windows are some six, and its loss is 1.5/36, 4 %, four times the text's. Cross traffic meets no queue \
     that overflows, so that workers send little again. Orders hold. Processors do nothing here but packets, at \
     the costs of a kernel without a NIC's driver (`narrows calibrate`), and a worker has three times the \
-    packets of a store, nearly all of them marked. DCTCP takes one core more of a worker and .2 of a store. \
-    The one is the text's 3 % where some 25 others are busy: 24 are so by the set-up \
-    (`group.workers.cpu.other`), which is calibrated. One such core of a store would make its 34 % 14, as \
-    wanted, and its 10 % with two racks 6, which is not (D20)";
+    packets of a store, nearly all of them marked. What DCTCP takes more of a worker is \
+    the text's 3 % where some 25 other cores are busy: 24 are so by the set-up \
+    (`group.workers.cpu.other`), which is calibrated. One such core of a store would make its share here as \
+    wanted, and with two racks not (measured above, and at D20)";
