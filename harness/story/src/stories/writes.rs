@@ -41,6 +41,16 @@ pub const STORY: Story = Story {
                 ("pause", SOON),
             ])
             .keeping_outcomes(),
+        // What the peer admits: more than all of a result, or less.
+        Scene::new("admitted", "packet-window")
+            .sharing(&[PROXY])
+            .with(&[
+                ("sweep.window", "packets,bytes"),
+                ("idle-restart", "rfc5681"),
+                ("sweep.host.tcp.receive_window", "4400B,64KiB"),
+                ("sweep.traffic.query.reply", "400B,20kB"),
+                ("calls", "10"),
+            ]),
         Scene::new("packets", "packet-window")
             .sharing(&[PROXY])
             .with(&[
@@ -293,24 +303,40 @@ fn three_bytes_then_the_rest(played: &Played) -> Answer<Finding> {
     ]))
 }
 
+/// Just more than three segments of 1460 bytes, the text's 4,380, and as much as never matters.
+const ADMITTED: [&str; 2] = ["4400B", "64KiB"];
+/// A result as the text's, and one that does not fit into the smaller window.
+const RESULTS: [&str; 2] = ["400B", "20kB"];
+
 fn the_peers_window_is_no_limit(played: &Played) -> Answer<Finding> {
-    let series = played.scene("packets")?.series(PACKETS, ANSWERS)?;
-    let (sent, edge) = (
-        column(series, "sent_bytes")?,
-        column(series, "window_bytes")?,
-    );
-    // What the peer admits beyond what has been sent.
-    let (mut end, mut least) = (0.0, f64::INFINITY);
-    for row in &series.rows {
-        end = row[sent].unwrap_or(end);
-        least = row[edge].map_or(least, |edge| least.min(edge - end));
-    }
-    Ok(Finding::at_least(
-        "room in the peer's window, at the least",
-        least,
-        4_380.0,
-        "bytes",
-    ))
+    let scene = played.scene("admitted")?;
+    // Through the narrow window, and through the wide one.
+    let both = |reply: &str, window: &str| -> Answer<[f64; 2]> {
+        let took = |admitted| {
+            let at = [
+                ("host.tcp.receive_window", admitted),
+                ("traffic.query.reply", reply),
+                ("window", window),
+            ];
+            Ok::<_, NoAnswer>(scene.value(&at, "latency.p50")? / 1e6)
+        };
+        Ok([took(ADMITTED[0])?, took(ADMITTED[1])?])
+    };
+    let same = |what: &str, [narrow, wide]: [f64; 2]| Finding::near(what, narrow, wide, 0.01, "ms");
+    let [narrow, wide] = both(RESULTS[1], "bytes")?;
+    Ok(Finding::all([
+        same(
+            "median where the peer admits 4,400 bytes, window of packets, against 64 KiB",
+            both(RESULTS[0], "packets")?,
+        ),
+        same("window of bytes", both(RESULTS[0], "bytes")?),
+        Finding::at_least(
+            "of a result of 20 kB, for which the one is a limit, over the other",
+            narrow / wide,
+            1.5,
+            "",
+        ),
+    ]))
 }
 
 fn three_packets_after_a_pause(played: &Played) -> Answer<Finding> {
