@@ -370,7 +370,8 @@ const WAITS_ELSEWHERE: &str = "the gap is gone, and memory is not up: requests c
     replies for the slow node do in its port's queue. Where callers wait for what they have asked for, fewer come: \
     with at most 64 requests of a node under way memory comes to 19.0 MB where nobody is suspended, and to 17.8 where \
     writers are; with 256 to 19.3 in either case (`narrows run busy-port --set limit=128KiB --sweep \
-    traffic.mesh.limit=64,256`)";
+    traffic.mesh.limit=64,256`). Queues of ports alone, which is not all of it, do hold several times as much, as \
+    nodes of Erlang/OTP show live (docs/LIVE.md)";
 
 /// A mark of a change of the experiment, in ms.
 fn changed(scene: &Scenery, key: &str) -> Answer<f64> {
