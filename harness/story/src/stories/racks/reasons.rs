@@ -16,8 +16,8 @@ pub(super) const THREE_RACKS: &str = "shares: 235 Gbit are 1.02 % of what one ra
     links to one rack are 95 % busy and to two 98, which are not D18's 3 points; with one rack the fabric \
     drops 7 times what racks do (the text 214, D21); and with DCTCP 26 % of what comes to stores is marked \
     (the text 6.5). Processors of stores do nothing here but packets: two cores of each that are busy with \
-    something else would make of their share what is wanted here, and with two racks too little for the text's \
-    14 % (measured above, and at D20). With \
+    something else would make it about what is wanted, and with two racks far less than the text's 14 % (told \
+    here, and at D20). With \
     DCTCP workers send again what nobody dropped, see D20. Nor are the text's numbers \
     those of senders that send again what was dropped: .020 % of what stores send in a minute are 10 Gbit, and \
     506 Mbit are dropped; with DCTCP workers send .078 % again, and 20 packets are dropped in all";
