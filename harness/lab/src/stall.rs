@@ -39,7 +39,7 @@ const SERVER: u8 = 1;
 
 /// What a node does whose queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writers {
+pub enum BusyPolicy {
     /// It is suspended.
     Suspend,
     /// It goes on, and the queue grows.
@@ -73,7 +73,7 @@ pub struct StallSpec {
     /// From how much in its queue a connection is busy.
     pub busy_limit: ByteCount,
     /// What a node does then.
-    pub writers: Writers,
+    pub busy_policy: BusyPolicy,
     /// For how long it runs.
     pub span: Duration,
 }
@@ -212,9 +212,9 @@ pub fn run_ours(
 impl StallSpec {
     /// Whether a node can do it that is a program of this crate.
     fn check_ours(&self) -> Result<(), LiveError> {
-        match self.writers {
-            Writers::Suspend | Writers::Async => Ok(()),
-            Writers::Relay | Writers::NoSuspend => {
+        match self.busy_policy {
+            BusyPolicy::Suspend | BusyPolicy::Async => Ok(()),
+            BusyPolicy::Relay | BusyPolicy::NoSuspend => {
                 let why = "relays, and sends that do not suspend, are of nodes of Erlang/OTP alone";
                 Err(LiveError::Invalid(why.to_owned()))
             }

@@ -16,7 +16,7 @@ use narrows_lab::burst::BurstSpec;
 use narrows_lab::calibrate::Receives;
 use narrows_lab::segmenting::{self, Load, Tso};
 use narrows_lab::shaping::{self, ShapingSpec};
-use narrows_lab::stall::{StallSpec, Writers, erlang};
+use narrows_lab::stall::{BusyPolicy, StallSpec, erlang};
 use narrows_lab::writes::WritesSpec;
 use narrows_lab::{burst, calibrate, marked, stall, writes};
 use skip::skip;
@@ -205,7 +205,7 @@ fn a_small_window_waits_for_the_timer_of_aggregates() {
     assert!(ours.round_trip.unwrap() > least, "{ours:?}");
 }
 
-fn stalled(writers: Writers) -> StallSpec {
+fn stalled(busy_policy: BusyPolicy) -> StallSpec {
     StallSpec {
         clients: 3,
         rate: Rate::from_mbps(200),
@@ -216,14 +216,14 @@ fn stalled(writers: Writers) -> StallSpec {
         every: Duration::from_millis(2),
         reply: ByteCount::new(10_000),
         busy_limit: ByteCount::new(128 << 10),
-        writers,
+        busy_policy,
         span: Duration::from_secs(2),
     }
 }
 
 #[test]
 fn a_busy_port_suspends_a_node_and_idle_links_wait() {
-    let Some(held) = done(stall::run(&stalled(Writers::Suspend), &GO_ON)) else {
+    let Some(held) = done(stall::run(&stalled(BusyPolicy::Suspend), &GO_ON)) else {
         return;
     };
     let longest = held.suspended.iter().max().copied().unwrap_or_default();
@@ -231,14 +231,14 @@ fn a_busy_port_suspends_a_node_and_idle_links_wait() {
     // Nobody else kept the clients on idle links waiting.
     let (gap, explained) = (held.longest_gap, held.suspended_in_it);
     assert!(explained * 2 > gap, "{explained:?} of {gap:?}");
-    let free = stall::run(&stalled(Writers::Async), &GO_ON).unwrap();
+    let free = stall::run(&stalled(BusyPolicy::Async), &GO_ON).unwrap();
     assert!(free.suspended.is_empty(), "{:?}", free.suspended);
     assert!(free.most_queued > held.most_queued);
 }
 
 #[test]
 fn a_busy_port_suspends_a_node_of_ours_too() {
-    let spec = stalled(Writers::Suspend);
+    let spec = stalled(BusyPolicy::Suspend);
     let Some(held) = done(stall::run_ours(&spec, TcpConfig::default(), &GO_ON)) else {
         return;
     };
@@ -246,7 +246,7 @@ fn a_busy_port_suspends_a_node_of_ours_too() {
     assert!(all > Duration::from_millis(100), "{all:?}");
     let (gap, explained) = (held.longest_gap, held.suspended_in_it);
     assert!(explained * 2 > gap, "{explained:?} of {gap:?}");
-    let free = stalled(Writers::Async);
+    let free = stalled(BusyPolicy::Async);
     let free = stall::run_ours(&free, TcpConfig::default(), &GO_ON).unwrap();
     assert!(free.suspended.is_empty(), "{:?}", free.suspended);
     assert!(free.most_queued > held.most_queued);
@@ -260,7 +260,7 @@ fn erlang_suspends_its_server_until_the_queue_is_written() {
         skip(&format!("there is no erl: {} has it", erlang::PACKAGE));
         return;
     }
-    let held = erlang::run(&stalled(Writers::Suspend), &GO_ON);
+    let held = erlang::run(&stalled(BusyPolicy::Suspend), &GO_ON);
     let Some(held) = done(held).map(|held| held.run) else {
         return;
     };
@@ -269,14 +269,14 @@ fn erlang_suspends_its_server_until_the_queue_is_written() {
     let (gap, explained) = (held.longest_gap, held.suspended_in_it);
     assert!(explained * 2 > gap, "{explained:?} of {gap:?}");
     assert!(held.most_queued >= 128 << 10, "{}", held.most_queued);
-    let relay = erlang::run(&stalled(Writers::Relay), &GO_ON).unwrap();
+    let relay = erlang::run(&stalled(BusyPolicy::Relay), &GO_ON).unwrap();
     assert!(relay.run.suspended.is_empty(), "{relay:?}");
     assert!(relay.run.most_queued > held.most_queued, "{relay:?}");
-    let refused = erlang::run(&stalled(Writers::NoSuspend), &GO_ON).unwrap();
+    let refused = erlang::run(&stalled(BusyPolicy::NoSuspend), &GO_ON).unwrap();
     assert!(refused.run.suspended.is_empty(), "{refused:?}");
     assert!(refused.dropped > 0, "{refused:?}");
-    assert!(erlang::run(&stalled(Writers::Async), &GO_ON).is_err());
-    assert!(stall::run(&stalled(Writers::Relay), &GO_ON).is_err());
+    assert!(erlang::run(&stalled(BusyPolicy::Async), &GO_ON).is_err());
+    assert!(stall::run(&stalled(BusyPolicy::Relay), &GO_ON).is_err());
 }
 
 #[test]

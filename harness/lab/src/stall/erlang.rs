@@ -2,7 +2,7 @@
 //! its clients are each an emulator (`erl`) on a host of the kernel's, connected by Erlang's distribution
 //! over TCP; what they do there is `node.erl`.
 
-use super::{CHUNK, SERVER, StallRun, StallSpec, Star, Writers, failed};
+use super::{BusyPolicy, CHUNK, SERVER, StallRun, StallSpec, Star, failed};
 use crate::lab::{self, KernelHost};
 use crate::shaper::RouteRules;
 use crate::{LOOK, LiveError};
@@ -43,7 +43,7 @@ pub struct ErlangRun {
     /// As of other nodes. What waits counts the queues of connections, of the drivers below them, and
     /// mailboxes of relays.
     pub run: StallRun,
-    /// Replies that a busy connection refused ([`Writers::NoSuspend`]).
+    /// Replies that a busy connection refused ([`BusyPolicy::NoSuspend`]).
     pub dropped: u64,
     /// The release of Erlang/OTP: `25`.
     pub release: String,
@@ -119,11 +119,11 @@ pub fn run(spec: &StallSpec, cancel: &AtomicBool) -> Result<ErlangRun, LiveError
 const LEAD: Duration = Duration::from_millis(200);
 
 fn server_role(spec: &StallSpec) -> Result<String, LiveError> {
-    let writers = match spec.writers {
-        Writers::Suspend => "suspend",
-        Writers::Relay => "relay",
-        Writers::NoSuspend => "nosuspend",
-        Writers::Async => {
+    let writers = match spec.busy_policy {
+        BusyPolicy::Suspend => "suspend",
+        BusyPolicy::Relay => "relay",
+        BusyPolicy::NoSuspend => "nosuspend",
+        BusyPolicy::Async => {
             let why = "processes of Erlang/OTP are asynchronous (async_dist) from 25.3 on: relay does it in all";
             return Err(LiveError::Invalid(why.to_owned()));
         }

@@ -1,6 +1,6 @@
 //! The node: a queue before each connection, and one server for all, which a queue at its limit suspends.
 
-use super::{CHUNK, PORT, SERVER, StallSpec, Writers};
+use super::{BusyPolicy, CHUNK, PORT, SERVER, StallSpec};
 use crate::lab;
 use crate::rack::Waiter;
 use crate::sockets;
@@ -74,7 +74,7 @@ impl Node {
             self.flush(at, write)?;
             self.most_queued = self.most_queued.max(self.queued.iter().sum());
             let busy = self.limits[at].is_busy(self.queued[at]);
-            if busy && self.spec.writers == Writers::Suspend {
+            if busy && self.spec.busy_policy == BusyPolicy::Suspend {
                 self.suspended = Some((at, now));
                 break;
             }

@@ -7,7 +7,7 @@ use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
-use narrows_lab::stall::{StallRun, StallSpec, Writers, erlang, run, run_ours};
+use narrows_lab::stall::{BusyPolicy, StallRun, StallSpec, erlang, run, run_ours};
 use narrows_report::points::number;
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
     let tcp = stage.tcp(&SIMULATED, &[])?;
     let mut nodes = Vec::new();
     for whose in ["kernel", "ours"] {
-        let mut ran = |name: &str, writers| {
-            let spec = spec(writers);
+        let mut ran = |name: &str, policy| {
+            let spec = spec(policy);
             let seen = match whose {
                 "ours" => run_ours(&spec, tcp.clone(), stage.cancel),
                 _ => run(&spec, stage.cancel),
@@ -90,25 +90,25 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
         };
         nodes.push(Node {
             whose: whose.to_owned(),
-            suspended: ran("suspend", Writers::Suspend)?,
-            free: ran("async", Writers::Async)?,
+            suspended: ran("suspend", BusyPolicy::Suspend)?,
+            free: ran("async", BusyPolicy::Async)?,
         });
     }
     if erlang::is_installed() {
-        let mut ran = |name: &str, writers| {
-            let seen = erlang::run(&spec(writers), stage.cancel).map_err(|e| e.to_string())?;
+        let mut ran = |name: &str, policy| {
+            let seen = erlang::run(&spec(policy), stage.cancel).map_err(|e| e.to_string())?;
             let whose = format!("Erlang/OTP {}", seen.release);
-            let dropped = match writers {
-                Writers::NoSuspend => format!(" ({} replies dropped)", seen.dropped),
+            let dropped = match policy {
+                BusyPolicy::NoSuspend => format!(" ({} replies dropped)", seen.dropped),
                 _ => String::new(),
             };
             let name = format!("live, {whose}, {name}{dropped}");
             grid.rows.push(live(name, &seen.run));
             Ok::<_, String>((whose, seen.run))
         };
-        let (whose, suspended) = ran("suspend", Writers::Suspend)?;
-        let (_, free) = ran("relay", Writers::Relay)?;
-        ran("nosuspend", Writers::NoSuspend)?;
+        let (whose, suspended) = ran("suspend", BusyPolicy::Suspend)?;
+        let (_, free) = ran("relay", BusyPolicy::Relay)?;
+        ran("nosuspend", BusyPolicy::NoSuspend)?;
         nodes.push(Node {
             whose,
             suspended,
@@ -217,7 +217,7 @@ const LATE: &str = "a gap has in it how long the node and who asks it waited for
 const NEVER: &str = "a queue comes to its limit only if the port is slow for long enough, and a late processor \
     leaves it slow for a shorter time, or asks too late for what fills the queue";
 
-fn spec(writers: Writers) -> StallSpec {
+fn spec(busy_policy: BusyPolicy) -> StallSpec {
     StallSpec {
         clients: 3,
         rate: Rate::from_mbps(200),
@@ -228,7 +228,7 @@ fn spec(writers: Writers) -> StallSpec {
         every: Duration::from_millis(2),
         reply: ByteCount::new(10_000),
         busy_limit: ByteCount::new(128 << 10),
-        writers,
+        busy_policy,
         span: Duration::from_secs(3),
     }
 }
