@@ -898,6 +898,63 @@ fn what_a_connection_learned_is_remembered_as_soon_as_it_is_closed() {
     assert!(n.a.connection(first).is_none());
 }
 
+/// ... and once, whoever ended it, and however many are opened before it has its turn, by whom and with
+/// whom.
+#[test]
+fn what_a_connection_learned_is_remembered_once() {
+    let us = Duration::from_micros;
+    let mut c = config(TcpConfig::default(), 1);
+    c.metrics = Some(MetricsConfig::default());
+    let mut n = Net::new(c, config(TcpConfig::default(), 2));
+    n.a.listen(addr("0.0.0.0:90"), 10, None).unwrap();
+    n.b.listen(addr("0.0.0.0:80"), 10, None).unwrap();
+    let srtt = |n: &Net, of| n.a.connection(of).unwrap().sender().rtt().srtt();
+    let far = n.connect();
+    n.settle();
+    for (arrives, ..) in &mut n.flying {
+        *arrives = *arrives + us(300);
+    }
+    n.run(MS);
+    let near = n.connect();
+    n.run(MS);
+    let seen = [far, near].map(|of| srtt(&n, of));
+    assert_eq!(seen, [Some(us(400)), Some(us(100))]);
+    // One is given up, and the peer resets the other.
+    let (now, theirs) = (n.now, n.accepted()[1]);
+    n.a.connection_mut(far).unwrap().abort(now);
+    n.a.release(far, now);
+    n.b.connection_mut(theirs).unwrap().abort(now);
+    n.b.connect(now, addr("10.0.0.2:0"), addr("10.0.0.1:90"), None)
+        .unwrap();
+    for (ip, tcp, data) in drain(&mut n.b, now) {
+        n.a.handle_packet(now, &ip, &tcp, &data);
+    }
+    let told = events(&mut n.a);
+    let is_closed = |told: &EndpointEvent| matches!(told, EndpointEvent::Conn { conn, event: Event::Closed(_) } if *conn == near);
+    assert!(told.iter().any(is_closed), "{told:?}");
+    let elsewhere =
+        n.a.connect(now, addr("10.0.0.1:0"), addr("10.0.0.3:80"), None)
+            .unwrap();
+    assert_eq!(srtt(&n, elsewhere), None);
+    // An eighth of the way from 400 to 100.
+    let merged = Some(us(400) - us(300) / 8);
+    for _ in 0..2 {
+        let next = n.connect();
+        assert_eq!(srtt(&n, next), merged);
+    }
+    n.a.release(near, now);
+    n.run(MS);
+    let last = n.connect();
+    assert_eq!(srtt(&n, last), merged);
+    assert!(n.a.connection(far).is_none() && n.a.connection(near).is_none());
+    // Whom the peer connected with began with it.
+    let accepted = n.a_events.iter().find_map(|event| match event {
+        EndpointEvent::Accepted { conn, .. } => Some(*conn),
+        EndpointEvent::Conn { .. } => None,
+    });
+    assert!(srtt(&n, accepted.unwrap()) > Some(us(300)));
+}
+
 /// RFC 5961 section 7 over all connections: no more than the endpoint's limit, and each
 /// connection's own.
 #[test]

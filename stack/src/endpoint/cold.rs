@@ -6,7 +6,7 @@ use super::cookies::Cookies;
 use super::demux::Demux;
 use super::isn::Secrets;
 use super::listen::Listeners;
-use super::metrics::MetricsCache;
+use super::metrics::{MetricsCache, MetricsConfig};
 use super::paths::Paths;
 use super::ports::EphemeralPorts;
 use super::stats::{EndpointStats, Opens};
@@ -31,7 +31,7 @@ pub(super) struct Cold<T: TcpTypes> {
     /// From the first active open on that asks for a port.
     pub(super) ports: Option<Box<EphemeralPorts>>,
     pub(super) paths: Paths,
-    pub(super) metrics: Option<Box<MetricsCache>>,
+    pub(super) peers: Option<Box<Peers>>,
     /// From the first active open on that asks for it.
     pub(super) fast_open: Option<Box<fast_open::Memory>>,
     /// If they are not those of the secrets.
@@ -60,9 +60,9 @@ impl<T: TcpTypes> Cold<T> {
             demux: Demux::new(&secrets.table()),
             listeners: Listeners::default(),
             ports: None,
-            metrics: config
+            peers: config
                 .metrics
-                .map(|m| Box::new(MetricsCache::new(m, secrets.table()))),
+                .map(|config| Box::new(Peers::new(config, &secrets))),
             paths: Paths::default(),
             challenge: EndpointBudget::new(config.challenge_acks),
             cookies: Cookies::new(secrets.cookie()),
@@ -86,6 +86,24 @@ impl<T: TcpTypes> Cold<T> {
         let (capacity, secret) = (self.config.fast_open_memory, self.secrets.table());
         self.fast_open
             .get_or_insert_with(|| Box::new(fast_open::Memory::new(capacity, secret)))
+    }
+}
+
+/// What is remembered of peers ([`EndpointConfig::metrics`]).
+pub(super) struct Peers {
+    pub(super) metrics: MetricsCache,
+    /// Slots whose connections are over: their user knows it, and may open the next before they have
+    /// their turn and are settled. In the order in which they ended; those that are settled go from the
+    /// front.
+    pub(super) over: VecDeque<u32>,
+}
+
+impl Peers {
+    pub(super) fn new(config: MetricsConfig, secrets: &Secrets) -> Self {
+        Self {
+            metrics: MetricsCache::new(config, secrets.table()),
+            over: VecDeque::new(),
+        }
     }
 }
 

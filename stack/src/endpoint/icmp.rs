@@ -51,12 +51,12 @@ impl<T: TcpTypes> Endpoint<T> {
     /// others, when they next have something to do, and those to come (RFC 1191 section 6.2,
     /// RFC 8201 section 5.2).
     fn share_path_mtu(&mut self, now: Instant, host: IpAddr, mtu: u32) {
-        if let Some(metrics) = &mut self.cold.metrics {
+        if let Some(peers) = &mut self.cold.peers {
             let learned = PathMetrics {
                 path_mtu: Some(mtu),
                 ..PathMetrics::default()
             };
-            metrics.update(host, &learned, now);
+            peers.metrics.update(host, &learned, now);
         }
         self.cold.paths.learn(host, mtu, &mut self.news, now);
     }

@@ -39,10 +39,10 @@ use crate::trace::TraceSink;
 use crate::wire::{Flags, Headers, IpHeader, PlainSegment, TcpHeader};
 use challenge::Verdict;
 use chunks::{LAST, NOT_QUEUED, Slots};
-use cold::Cold;
+use cold::{Cold, Peers};
 use demux::{FourTuple, LastFound};
 use listen::Listener;
-use metrics::{MetricsCache, MetricsConfig};
+use metrics::MetricsConfig;
 use narrows_congestion::Instant;
 use narrows_congestion::short::ShortQueue;
 use paths::News;
@@ -189,8 +189,8 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Remember what connections learn of their peers, or no longer: what was remembered is
     /// forgotten ([`EndpointConfig::metrics`]).
     pub fn remember_peers(&mut self, config: Option<MetricsConfig>) {
-        let secret = self.cold.secrets.table();
-        self.cold.metrics = config.map(|config| Box::new(MetricsCache::new(config, secret)));
+        let secrets = &self.cold.secrets;
+        self.cold.peers = config.map(|config| Box::new(Peers::new(config, secrets)));
     }
 
     /// Accept connections to `local` (an unspecified address means any; the port must be given),
@@ -494,7 +494,11 @@ impl<T: TcpTypes> Endpoint<T> {
     pub fn release(&mut self, id: ConnId, now: Instant) {
         if let Some(conn) = self.connection_mut(id) {
             conn.release(now);
+            let is_over = conn.is_closed();
             self.slots[id.slot as usize].released = true;
+            if is_over && let Some(peers) = &mut self.cold.peers {
+                peers.over.push_back(id.slot);
+            }
         }
     }
 

@@ -62,6 +62,8 @@ impl<T: TcpTypes> Endpoint<T> {
     pub(super) fn settle_closed(&mut self, slot: u32, now: Instant) {
         self.wheel.cancel(slot);
         self.unbind_closed(slot, now);
+        // Those that are settled by now leave the queue.
+        self.first_unsettled();
         if self.slots[slot as usize].released {
             self.free_slot(slot);
         }
@@ -80,24 +82,30 @@ impl<T: TcpTypes> Endpoint<T> {
             self.cold.demux.remove(&tuple);
             self.cold.on_closed(&tuple);
             self.last_found = LastFound::NONE;
-            if let Some(metrics) = &mut self.cold.metrics {
-                metrics.update(tuple.remote.ip(), &learned_by(conn), now);
+            if let Some(peers) = &mut self.cold.peers {
+                let learned = learned_by(conn);
+                peers.metrics.update(tuple.remote.ip(), &learned, now);
             }
         }
     }
 
-    /// What connections to `host` have learned that are over and not yet settled: their user may open
-    /// the next on hearing of it.
-    #[cold]
-    fn learn_of(&mut self, host: IpAddr, now: Instant) {
-        let mut next = self.first_dirty;
-        while let Some(s) = self.slots.get(next as usize) {
-            let slot = std::mem::replace(&mut next, s.next_dirty);
-            let conn = s.conn.as_ref();
-            if conn.is_some_and(|conn| conn.is_closed() && conn.remote().ip() == host) {
-                self.unbind_closed(slot, now);
+    /// The first of [`Peers::over`](super::cold::Peers::over) that is still in the table, behind those
+    /// that leave the queue now.
+    fn first_unsettled(&mut self) -> Option<u32> {
+        let Cold { peers, demux, .. } = &mut *self.cold;
+        let over = &mut peers.as_mut()?.over;
+        while let Some(&slot) = over.front() {
+            let conn = self.slots[slot as usize].conn.as_ref();
+            let is_bound = |conn: &Connection<T>| {
+                let tuple = FourTuple::new(conn.local(), conn.remote());
+                demux.lookup(&tuple) == Some(slot)
+            };
+            if conn.is_some_and(|conn| conn.is_closed() && is_bound(conn)) {
+                return Some(slot);
             }
+            over.pop_front();
         }
+        None
     }
 
     pub(super) fn add(
@@ -179,8 +187,8 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     pub(super) fn opening(&mut self, tuple: FourTuple, now: Instant) -> Opening {
-        if self.cold.metrics.is_some() {
-            self.learn_of(tuple.remote.ip(), now);
+        while let Some(slot) = self.first_unsettled() {
+            self.unbind_closed(slot, now);
         }
         Opening {
             local: tuple.local,
@@ -189,9 +197,9 @@ impl<T: TcpTypes> Endpoint<T> {
             timestamp_offset: self.cold.secrets.timestamp_offset(&tuple),
             metrics: self
                 .cold
-                .metrics
+                .peers
                 .as_mut()
-                .map(|m| m.get(tuple.remote.ip(), now))
+                .map(|peers| peers.metrics.get(tuple.remote.ip(), now))
                 .unwrap_or_default(),
             seed: self.cold.rng.next_u64(),
         }
@@ -252,6 +260,11 @@ impl<T: TcpTypes> Cold<T> {
             return;
         };
         while let Some(event) = conn.poll_event() {
+            if matches!(event, Event::Closed(_))
+                && let Some(peers) = &mut self.peers
+            {
+                peers.over.push_back(slot);
+            }
             let ends_opening = matches!(event, Event::Connected | Event::Closed(_));
             if ends_opening && let Some(report) = conn.take_fast_open_report() {
                 let tuple = FourTuple::new(conn.local(), conn.remote());
