@@ -6,7 +6,7 @@ use super::{App, Console, EXIT_INTERRUPTED, EXIT_OK, Stop};
 use narrows::Duration;
 use narrows_experiment::model::nic::Cpu;
 use narrows_lab::LiveError;
-use narrows_lab::calibrate::{Costs, Receives, Write as Written, run as measure, simulated};
+use narrows_lab::calibrate::{Calibration, Costs, Gro, WriteCost, run as measure, simulated};
 use narrows_lab::lab;
 use narrows_lab::segmenting::{self, Load, Sizes, Tso};
 use narrows_lab::shaping::{self, Conformance, ShapingSpec};
@@ -14,7 +14,6 @@ use narrows_report::points::number;
 use narrows_report::table::Colour;
 use narrows_story::grid::Grid;
 use narrows_story::text;
-use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Run it; the exit code.
@@ -28,20 +27,16 @@ pub(super) fn run(_: &App, console: &mut Console<'_>) -> Result<u8, Stop> {
         seen => seen.map_err(failed)?,
     };
     let colour = console.colours();
-    let simulated = |receives| simulated(&seen.costs, receives).map_err(failed);
-    let apart = (seen.apart, simulated(Receives::Apart)?);
-    let merged = seen
-        .merged
-        .map(|live| Ok::<_, Stop>((live, simulated(Receives::Merged)?)));
-    let writes = writes(apart, merged.transpose()?);
-    let mut said = text::table(&table(&seen.costs), colour);
-    let _ = writeln!(said, "\n{}", text::table(&writes, colour));
-    if seen.merged.is_none() {
-        said += "This kernel's veth does not poll and merge: an interrupt's cost is not known.\n\n";
-    }
-    said += &seen.costs.section();
-    // Whatever becomes of the shaper.
-    print(console.stdout, &said)?;
+    // Whatever becomes of what is simulated, and of the shaper.
+    print(console.stdout, &measured(&seen, colour))?;
+    let simulated = |gro| simulated(&seen.costs, gro).map_err(failed);
+    let unmerged = (seen.unmerged, simulated(Gro::Off)?);
+    let merged = match seen.merged {
+        Some(live) => Some((live, simulated(Gro::On)?)),
+        None => None,
+    };
+    let writes = text::table(&writes(unmerged, merged), colour);
+    print(console.stdout, &format!("\n{writes}"))?;
     let shapers = match shapers(console.cancel) {
         Err(_) if cancelled() => return Ok(EXIT_INTERRUPTED),
         shapers => beside(shapers, colour).map_err(failed)?,
@@ -116,6 +111,16 @@ fn sizes(cancel: &AtomicBool) -> Result<Grid, LiveError> {
     Ok(grid)
 }
 
+/// The costs, and as an experiment has them.
+fn measured(seen: &Calibration, colour: Colour) -> String {
+    let mut said = text::table(&table(&seen.costs), colour);
+    said += "\n";
+    if seen.merged.is_none() {
+        said += "This kernel's veth does not poll and merge: an interrupt's cost is not known.\n\n";
+    }
+    said + &seen.costs.section()
+}
+
 /// The costs by their knobs.
 fn table(seen: &Costs) -> Grid {
     let usual = Cpu::default();
@@ -138,7 +143,7 @@ fn table(seen: &Costs) -> Grid {
 
 /// A write of the kernel's and the simulated one with these costs, to a receiver that takes segment by
 /// segment and to one that merges.
-fn writes(apart: (Written, Written), merged: Option<(Written, Written)>) -> Grid {
+fn writes(unmerged: (WriteCost, WriteCost), merged: Option<(WriteCost, WriteCost)>) -> Grid {
     let head = [
         "a write of 32 segments",
         "segments a packet",
@@ -148,7 +153,7 @@ fn writes(apart: (Written, Written), merged: Option<(Written, Written)>) -> Grid
     let mut grid = Grid::new(head, 1);
     let how = [
         ("merged by GRO", merged),
-        ("segment by segment", Some(apart)),
+        ("segment by segment", Some(unmerged)),
     ];
     for (how, both) in how {
         let Some((live, simulated)) = both else {
@@ -206,28 +211,28 @@ mod tests {
 
     #[test]
     fn what_a_kernel_cannot_merge_has_no_row() {
-        let write = Written {
+        let write = WriteCost {
             segments_per_packet: 32.0,
             acks: 1.0,
             ns: 26_000.0,
         };
-        let apart = Written {
+        let unmerged = WriteCost {
             segments_per_packet: 1.0,
             ..write
         };
         let of = |merged| {
-            let grid = writes((apart, apart), merged);
+            let grid = writes((unmerged, unmerged), merged);
             let names = grid.rows.into_iter().map(|row| row[..2].join(": "));
             names.collect::<Vec<_>>()
         };
-        let apart = [
+        let unmerged = [
             "segment by segment, this kernel: 1",
             "segment by segment, simulated: 1",
         ];
-        assert_eq!(of(None), apart);
+        assert_eq!(of(None), unmerged);
         let merged = of(Some((write, write)));
         assert_eq!(merged[0], "merged by GRO, this kernel: 32");
         assert_eq!(merged[1], "merged by GRO, simulated: 32");
-        assert_eq!(merged[2..], apart);
+        assert_eq!(merged[2..], unmerged);
     }
 }

@@ -13,7 +13,7 @@ use crate::pair::{End, Pair};
 use crate::round::SEGMENT;
 use crate::shaper::Shape;
 use crate::sockets;
-use crate::{LiveError, joined};
+use crate::{LOOK, LiveError, joined, sleep};
 use narrows::config::TcpConfig;
 use narrows::driver::Clock;
 use narrows::driver::tokio::{Stack, TcpStream as Connection};
@@ -29,8 +29,6 @@ use std::time::Duration;
 const CHUNK: usize = 64 << 10;
 /// Of the flows with a large window and with a small one.
 const PORTS: [u16; 2] = [5_001, 5_002];
-/// How often it is looked whether Ctrl-C was pressed.
-const LOOK: Duration = Duration::from_millis(20);
 /// What waits before a link whose round trip is to be the receiver's: at 1 Gb/s a quarter of a
 /// millisecond.
 const WAITING: u64 = 32 << 10;
@@ -278,14 +276,6 @@ fn run(
             false => bytes,
         }
     })
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "what is measured runs in real time"
-)]
-fn sleep(time: Duration) {
-    thread::sleep(time);
 }
 
 fn write(mut to: &TcpStream, stop: &AtomicBool) {

@@ -68,23 +68,23 @@ pub struct Calibration {
     /// The costs.
     pub costs: Costs,
     /// A write to a receiver that takes segment by segment.
-    pub apart: Write,
-    /// A write to one that merges; `None` where the kernel's veth cannot.
-    pub merged: Option<Write>,
+    pub unmerged: WriteCost,
+    /// A write to one that polls and merges; `None` where the kernel's veth cannot.
+    pub merged: Option<WriteCost>,
 }
 
-/// How a receiver takes what comes.
+/// Generic receive offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receives {
-    /// Segment by segment.
-    Apart,
-    /// It polls and merges (GRO).
-    Merged,
+pub enum Gro {
+    /// The receiver takes segment by segment.
+    Off,
+    /// It polls and merges.
+    On,
 }
 
-/// A write of 32 segments, cut before it leaves.
+/// What a write of 32 segments takes that is cut before it leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Write {
+pub struct WriteCost {
     /// Segments of a packet that the receiver handles.
     pub segments_per_packet: f64,
     /// Acknowledgements that it sends for a write.
@@ -103,8 +103,8 @@ struct Seen {
 
 impl Seen {
     /// Of a large write.
-    fn write(self) -> Write {
-        Write {
+    fn write(self) -> WriteCost {
+        WriteCost {
             segments_per_packet: MANY as f64 / self.packets.max(f64::MIN_POSITIVE),
             acks: self.acks,
             ns: self.ns,
@@ -123,7 +123,7 @@ pub fn run(cancel: &AtomicBool) -> Result<Calibration, LiveError> {
     let handed = plain.round(one, cancel).map_err(failed)?.ns;
     let mut costs = plain.costs(cancel).map_err(failed)?;
     plain.pair.a.cut().map_err(failed)?;
-    let apart = plain.round(Round::LARGE, cancel).map_err(failed)?.write();
+    let unmerged = plain.round(Round::LARGE, cancel).map_err(failed)?.write();
     let merging = Bench::new()?;
     merging.pair.a.cut().map_err(failed)?;
     let merged = match merging.pair.b.merge() {
@@ -137,7 +137,7 @@ pub fn run(cancel: &AtomicBool) -> Result<Calibration, LiveError> {
     };
     Ok(Calibration {
         costs,
-        apart,
+        unmerged,
         merged,
     })
 }

@@ -54,6 +54,8 @@ pub enum LiveError {
     Xdp(XdpError),
     /// Something that was said on the command line makes no sense.
     Invalid(String),
+    /// What is simulated beside it broke a rule of the simulator's: always a bug.
+    Internal(String),
     /// Anything else of the operating system, or of a peer.
     Io {
         /// What was tried.
@@ -145,6 +147,7 @@ impl fmt::Display for LiveError {
             Self::Interface(e) => write!(f, "{e}"),
             Self::Xdp(e) => write!(f, "{e}"),
             Self::Invalid(text) => f.write_str(text),
+            Self::Internal(what) => write!(f, "internal error, please report it: {what}"),
             Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
         }
     }

@@ -52,6 +52,15 @@ use std::time::Duration;
 /// How often it is looked whether Ctrl-C was pressed.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Has this thread wait.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "what is measured here runs in real time"
+)]
+fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// What a thread gave, or its panic.
 fn joined<T>(thread: std::thread::Result<T>) -> T {
     thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -188,8 +188,8 @@ pub fn simulated(load: Load, tso: Tso) -> Result<Sizes, LiveError> {
     let counted = value("host", "data_bytes")
         .zip(value("host", "data"))
         .zip(value("peer", "in"));
-    let ((bytes, host), wire) =
-        counted.ok_or_else(|| LiveError::Invalid("no such host: it counts nothing".to_owned()))?;
+    let ((bytes, host), wire) = counted
+        .ok_or_else(|| LiveError::Internal("the simulated host counts nothing".to_owned()))?;
     Ok(Sizes {
         host: bytes / host.max(1.0),
         wire: bytes / wire.max(1.0),

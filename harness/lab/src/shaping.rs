@@ -12,7 +12,7 @@ use crate::meter::Interface;
 use crate::pair::Pair;
 use crate::shaper::Shape;
 use crate::sockets;
-use crate::{LiveError, joined};
+use crate::{LiveError, joined, sleep};
 use narrows::driver::{Clock, RealTime};
 use narrows::{ByteCount, Duration, Rate};
 use std::io;
@@ -120,7 +120,7 @@ pub fn kernel(spec: &ShapingSpec, cancel: &AtomicBool) -> Result<Conformance, Li
     to.set_read_timeout(Some(sockets::CONNECT))
         .map_err(failed)?;
     to.recv(&mut [0]).map_err(failed)?;
-    sleep(PAUSE);
+    sleep(PAUSE.into());
     let interface = Interface::within(pair.b.namespace(), KERNEL_INTERFACE);
     let mut interface = interface.map_err(failed)?;
     let stop = AtomicBool::new(false);
@@ -134,7 +134,7 @@ pub fn kernel(spec: &ShapingSpec, cancel: &AtomicBool) -> Result<Conformance, Li
         });
         begun.wait();
         let sent = send(&from, spec, cancel);
-        sleep(PAUSE);
+        sleep(PAUSE.into());
         stop.store(true, Ordering::Relaxed);
         sent.and(joined(looking.join()))
     });
@@ -176,11 +176,6 @@ fn look(interface: &mut Interface, zero: u64, stop: &AtomicBool) -> io::Result<V
         }
     }
     Ok(looks)
-}
-
-#[allow(clippy::disallowed_methods, reason = "a bucket fills in real time")]
-fn sleep(time: Duration) {
-    thread::sleep(std::time::Duration::from_nanos(time.as_nanos()));
 }
 
 /// The simulated one, which releases what waits at multiples of `tick`, or if that is zero when there are

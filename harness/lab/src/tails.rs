@@ -10,7 +10,7 @@ use crate::counters::Counters;
 use crate::lab::{self, FRAME, KernelHost, Owned, Plug, Port, Watch};
 use crate::shaper::{RouteRules, Shape};
 use crate::sockets;
-use crate::{LiveError, joined};
+use crate::{LiveError, joined, sleep};
 use narrows::config::TcpConfig;
 use narrows::device::marking::QueueDepth;
 use narrows::driver::RealTime;
@@ -29,10 +29,12 @@ use tokio::task::JoinHandle;
 
 const PORT: u16 = 5_005;
 const SERVER: u8 = 1;
-/// From one look at the port to the next.
-const LOOK: Duration = Duration::from_millis(5);
+/// From one sample of the port's queue to the next.
+const SAMPLE: Duration = Duration::from_millis(5);
 /// What may wait in the port to the server.
-const BUFFER: ByteCount = ByteCount::new(1_000_000);
+pub const BUFFER: ByteCount = ByteCount::new(1_000_000);
+/// Full frames that fit in it.
+pub const BUFFER_FRAMES: u64 = BUFFER.get() / FRAME.get();
 
 /// What runs.
 #[derive(Clone, Debug)]
@@ -173,14 +175,15 @@ fn prepare(host: &KernelHost) -> io::Result<()> {
     host.cut()
 }
 
-/// Both ends of a connection that the kernel's clients have with the server.
-type Ends = (Vec<(usize, net::TcpStream)>, Vec<net::TcpStream>);
+/// The connections of the kernel's clients with the server: the clients' ends, each with its place in
+/// [`TailsSpec::calls`], and the server's.
+type Connections = (Vec<(usize, net::TcpStream)>, Vec<net::TcpStream>);
 
 fn connect(
     spec: &TailsSpec,
     congestion: &str,
     (server, clients): (&KernelHost, &[KernelHost]),
-) -> io::Result<Ends> {
+) -> io::Result<Connections> {
     let socket = || sockets::with(congestion);
     let listener = sockets::listen(&server.namespace, PORT, u8::MAX, socket)?;
     let at = SocketAddr::new(lab::addresses(SERVER)[0], PORT);
@@ -309,7 +312,7 @@ impl Outside<'_> {
         while now() < from + span && !cancel.load(Ordering::Relaxed) {
             waiting += self.watch.look()?.packets;
             looks += 1;
-            sleep(LOOK);
+            sleep(SAMPLE);
         }
         let mean = waiting as f64 / f64::from(looks.max(1));
         Ok(Some((self.counts()? - before, mean)))
@@ -322,14 +325,6 @@ impl Outside<'_> {
 )]
 fn now() -> Instant {
     Instant::now()
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "what is measured runs in real time"
-)]
-fn sleep(time: Duration) {
-    thread::sleep(time);
 }
 
 /// Runs it on this thread, until `cancel` is set, and looks at it on another one.

@@ -6,10 +6,10 @@
 //! the rest waits for an acknowledgement. The client looks how much is there (`FIONREAD`) and reads
 //! when that is all: one that reads what comes acknowledges by reading (`tcp_cleanup_rbuf`).
 
-use crate::LiveError;
 use crate::facing::{Facing, Replies};
 use crate::pair::Pair;
 use crate::shaper::RouteRules;
+use crate::{LiveError, sleep};
 use narrows::config::TcpConfig;
 use narrows::driver::Clock;
 use socket2::SockRef;
@@ -156,14 +156,6 @@ fn ask(
         }
     }
     Ok(all)
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "pauses between requests and looks are real time"
-)]
-fn sleep(time: Duration) {
-    std::thread::sleep(time);
 }
 
 /// A request and its answer.

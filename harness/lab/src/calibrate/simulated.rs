@@ -4,19 +4,19 @@
 //! simulated one interrupts when all of them wait. The time of a write is what the processors of both hosts
 //! worked for it, since one thread does the work of both live.
 
-use super::{Costs, Receives, Write};
+use super::{Costs, Gro, WriteCost};
 use crate::LiveError;
 use crate::round::{MANY, SEGMENT};
 
 /// A write of 32 segments at a time with these costs.
 ///
 /// # Errors
-/// If there is no such receiver.
-pub fn simulated(costs: &Costs, receives: Receives) -> Result<Write, LiveError> {
+/// If a cost is none that `[host.cpu]` can have; [`LiveError::Internal`] if the simulated hosts count nothing.
+pub fn simulated(costs: &Costs, gro: Gro) -> Result<WriteCost, LiveError> {
     // What is handed over needs no interrupt.
-    let (gro, interrupt) = match receives {
-        Receives::Merged => ("64KiB", costs.interrupt),
-        Receives::Apart => ("off", Some(0.0)),
+    let (gro, interrupt) = match gro {
+        Gro::On => ("64KiB", costs.interrupt),
+        Gro::Off => ("off", Some(0.0)),
     };
     let costs = Costs {
         interrupt,
@@ -41,12 +41,12 @@ pub fn simulated(costs: &Costs, receives: Receives) -> Result<Write, LiveError> 
     let ran = crate::simulate("receiver", &text)?;
     let work: Vec<_> = ran.hosts.iter().filter_map(|host| host.work).collect();
     let [to, from] = work[..] else {
-        let why = "no such receiver: its hosts count nothing".to_owned();
-        return Err(LiveError::Invalid(why));
+        let why = "the hosts of the simulated write count no work".to_owned();
+        return Err(LiveError::Internal(why));
     };
     let frames = to.data_frames.max(1) as f64;
     let writes = frames / MANY as f64;
-    Ok(Write {
+    Ok(WriteCost {
         segments_per_packet: frames / to.aggregates.max(1) as f64,
         acks: from.acks as f64 / writes,
         ns: (to.busy + from.busy).as_nanos() as f64 / writes,
@@ -69,15 +69,15 @@ mod tests {
     #[test]
     fn a_simulated_write_costs_what_its_packets_cost() {
         let bytes = 2.0 * 46.336 * COSTS.kilobyte;
-        let merged = simulated(&COSTS, Receives::Merged).unwrap();
+        let merged = simulated(&COSTS, Gro::On).unwrap();
         assert_eq!((merged.segments_per_packet, merged.acks), (32.0, 1.0));
         let packets = 33.0 * COSTS.packet + 2.0 * COSTS.ack;
         let all = 700.0 + packets + bytes + COSTS.call;
         assert!((merged.ns / all - 1.0).abs() < 0.01, "{merged:?} {all}");
-        let apart = simulated(&COSTS, Receives::Apart).unwrap();
-        assert_eq!((apart.segments_per_packet, apart.acks), (1.0, 16.0));
+        let unmerged = simulated(&COSTS, Gro::Off).unwrap();
+        assert_eq!((unmerged.segments_per_packet, unmerged.acks), (1.0, 16.0));
         let packets = 64.0 * COSTS.packet + 32.0 * COSTS.ack;
         let all = packets + bytes + COSTS.call;
-        assert!((apart.ns / all - 1.0).abs() < 0.01, "{apart:?} {all}");
+        assert!((unmerged.ns / all - 1.0).abs() < 0.01, "{unmerged:?} {all}");
     }
 }

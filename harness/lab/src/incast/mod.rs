@@ -466,14 +466,9 @@ impl Stage<'_> {
             if last {
                 return Ok((peak, seen));
             }
-            pause(LOOK);
+            crate::sleep(LOOK.into());
         }
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "live, time passes by itself")]
-fn pause(time: Duration) {
-    thread::sleep(time.into());
 }
 
 /// What was counted in a run.

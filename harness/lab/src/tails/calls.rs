@@ -53,40 +53,69 @@ pub(super) async fn measure<S: Stream>(
     Ok(run)
 }
 
-/// One call after the other.
+/// How far a call is: it can be left at any await, and gone on with.
+struct Call {
+    began: Instant,
+    sent: usize,
+    heard: usize,
+}
+
+impl Call {
+    fn begin() -> Self {
+        Self {
+            began: Instant::now(),
+            sent: 0,
+            heard: 0,
+        }
+    }
+
+    /// Until all of the reply is there.
+    async fn go_on<S: Stream>(&mut self, stream: &mut S, request: &[u8]) -> io::Result<()> {
+        while self.sent < request.len() {
+            match stream.write(&request[self.sent..]).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => self.sent += n,
+            }
+        }
+        let mut reply = [0; REPLY];
+        while self.heard < REPLY {
+            match stream.read(&mut reply[self.heard..]).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => self.heard += n,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One call after the other. What the client has counted is read at both ends of the span, whatever call is
+/// under way then.
 async fn ask<S: Stream>(
     mut stream: S,
     (size, bytes): (usize, usize),
     (from, until): (Instant, Instant),
     counted: fn(&S) -> io::Result<Counts>,
 ) -> io::Result<Calls> {
-    let mut took = Vec::new();
     let mut request = vec![b'?'; bytes];
     request[..LENGTH].copy_from_slice(&(bytes as u64).to_be_bytes());
-    let mut reply = [0; REPLY];
-    let mut before = None;
-    loop {
-        let began = Instant::now();
-        if began >= from && before.is_none() {
-            before = Some(counted(&stream)?);
-        }
-        let call = async {
-            stream.write_all(&request).await?;
-            stream.read_exact(&mut reply).await
-        };
-        match time::timeout_at(until, call).await {
-            Err(_) => break,
-            Ok(called) => drop(called?),
-        }
-        if began >= from {
-            took.push(began.elapsed());
-        }
+    let mut call = Call::begin();
+    while let Ok(ended) = time::timeout_at(from, call.go_on(&mut stream, &request)).await {
+        ended?;
+        call = Call::begin();
     }
-    let after = counted(&stream)?;
+    let before = counted(&stream)?;
+    let mut took = Vec::new();
+    while let Ok(ended) = time::timeout_at(until, call.go_on(&mut stream, &request)).await {
+        ended?;
+        if call.began >= from {
+            took.push(call.began.elapsed());
+        }
+        call = Call::begin();
+    }
     Ok(Calls {
         size,
         took,
-        counts: after - before.unwrap_or(after),
+        counts: counted(&stream)? - before,
     })
 }
 
@@ -105,5 +134,70 @@ pub(super) async fn answer(mut stream: impl Stream) -> io::Result<()> {
             }
         }
         stream.write_all(&[b'.'; REPLY]).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows::{ByteCount, Rate};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc;
+    use tokio::io::{DuplexStream, duplex};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Calls of 4 kB over a connection, measured from 20 ms to 50 ms.
+    async fn measured(
+        stream: DuplexStream,
+        counted: fn(&DuplexStream) -> io::Result<Counts>,
+    ) -> TailsRun {
+        let spec = TailsSpec {
+            rate: Rate::from_mbps(1),
+            mark_above: 1,
+            clients: 1,
+            calls: vec![(ByteCount::new(4_000), 1)],
+            warm_up: 20 * MS,
+            span: 30 * MS,
+        };
+        let (begins, _told) = mpsc::channel();
+        let run = measure(vec![(0, stream)], &spec, counted, &begins).await;
+        run.unwrap()
+    }
+
+    /// What has counted one timeout more each time that it is read.
+    fn once_more(read: &AtomicU64) -> Counts {
+        Counts {
+            timeouts: read.fetch_add(1, Ordering::Relaxed),
+            ..Counts::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn counters_are_read_at_both_ends_of_the_span_even_if_no_call_ends() {
+        static READ: AtomicU64 = AtomicU64::new(0);
+        // Nobody reads at the other end, and there is room for a part of the request.
+        let (stream, _silent) = duplex(1_000);
+        let run = measured(stream, |_| Ok(once_more(&READ))).await;
+        assert_eq!((run.took[0].len(), run.counts.timeouts), (0, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_under_way_when_the_span_begins_goes_on_and_is_not_counted() {
+        static READ: AtomicU64 = AtomicU64::new(0);
+        let (stream, mut server) = duplex(1_000);
+        // Each reply comes 8 ms after its request: calls end after 8, 16, 24, 32, 40 and 48 ms, three of
+        // which began within the span.
+        tokio::spawn(async move {
+            let mut request = [0; 4_000];
+            while server.read_exact(&mut request).await.is_ok() {
+                assert_eq!(request[..LENGTH], 4_000_u64.to_be_bytes());
+                time::sleep(8 * MS).await;
+                server.write_all(&[b'.'; REPLY]).await.unwrap();
+            }
+        });
+        let run = measured(stream, |_| Ok(once_more(&READ))).await;
+        assert_eq!(run.took, [vec![8 * MS; 3]]);
+        assert_eq!(run.counts.timeouts, 1);
     }
 }
