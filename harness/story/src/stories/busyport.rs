@@ -373,10 +373,15 @@ const WAITS_ELSEWHERE: &str = "the gap is gone, and memory is not up: requests c
     traffic.mesh.limit=64,256`). Queues of ports alone, which is not all of it, do hold several times as much, as \
     nodes of Erlang/OTP show live (docs/LIVE.md)";
 
-/// A mark of a change of the experiment, in ms.
-fn changed(scene: &Scenery, key: &str) -> Answer<f64> {
+/// What the change of the experiment has.
+fn change(scene: &Scenery, key: &str) -> Answer<String> {
     let text = scene.experiment().get(&format!("change.0.{key}"));
-    let ns = text.and_then(|text| number_in_base_unit(&text));
+    text.ok_or_else(|| missing(key))
+}
+
+/// A time of it, in ms.
+fn changed(scene: &Scenery, key: &str) -> Answer<f64> {
+    let ns = number_in_base_unit(&change(scene, key)?);
     Ok(ns.ok_or_else(|| missing(key))? / 1e6)
 }
 
@@ -387,7 +392,11 @@ fn slow(played: &Played) -> Answer<Band> {
     Ok(Band {
         from,
         to: from + changed(scene, "for")?,
-        label: "the way to h1 has 5 Mb/s".to_owned(),
+        label: format!(
+            "the way to {} has {}",
+            name(LOST),
+            change(scene, "link.rate")?
+        ),
         group: 0,
     })
 }

@@ -173,10 +173,7 @@ fn one_gets_nearly_all(played: &Played) -> Answer<Finding> {
     Ok(finding.and_words(format_args!(
         ". In Gb/s {:.1} and {:.2}, where the text has 23 and .5: judged is the ratio, that one flow gets nearly \
          all. The slower one's rate is its window over its round trip, and both are the set-up's: {window} packets \
-         at the most, and {fast} of {} rounds without the timer (D12). The text's flows have fewer than 20 packets \
-         out, too (D11), which a millisecond makes .23 at the most, so that its .5 are those of a flow with fast \
-         rounds between. How many come depends on how many frames and queues its NIC waits with, which it does \
-         not tell: with ten flows and 16 frames ours have some (D11)",
+         at the most, and {fast} of {} rounds without the timer (D12)",
         first.max(second),
         first.min(second),
         rounds.len(),

@@ -115,12 +115,10 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             free,
         });
     } else {
-        let mut row = vec![format!(
+        grid.push_words(format!(
             "live, Erlang/OTP: not run, there is no erl on the path (Debian: apt install {})",
             erlang::PACKAGE
-        )];
-        row.resize(grid.head.len(), String::new());
-        grid.rows.push(row);
+        ));
     }
     let found = found(&nodes);
     Ok(Seen { grid, found })

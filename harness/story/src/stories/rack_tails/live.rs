@@ -9,7 +9,7 @@ use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
 use narrows_experiment::stats;
 use narrows_lab::LiveError;
-use narrows_lab::tails::{TailsRun, TailsSpec, run, run_ours};
+use narrows_lab::tails::{BUFFER_FRAMES, TailsRun, TailsSpec, run, run_ours};
 use narrows_report::points::number;
 use std::time::Duration;
 
@@ -42,12 +42,11 @@ const SIMULATED: Scene = Scene::new("simulated", "rack-tails")
     ])
     .keeping_outcomes();
 
-const LARGE: ByteCount = ByteCount::new(1_000_000);
-const SMALL: ByteCount = ByteCount::new(10_000);
+/// What a large call and a small one ask with.
+const LARGE_REQUEST: ByteCount = ByteCount::new(1_000_000);
+const SMALL_REQUEST: ByteCount = ByteCount::new(10_000);
 /// Packets in the port.
 const MARKED_FROM: u32 = 65;
-/// What is measured of a run, live and simulated.
-const SPAN: Duration = Duration::from_secs(4);
 
 /// What hosts have.
 struct Variant {
@@ -108,6 +107,8 @@ impl Shown {
 
 /// What was seen of calls, whose times are in ms.
 struct Calls {
+    /// For how long.
+    span: Duration,
     large: Vec<f64>,
     small: Vec<f64>,
     mean_queue: f64,
@@ -115,19 +116,22 @@ struct Calls {
     drops: f64,
 }
 
-fn spec() -> TailsSpec {
+/// Runs as long as the simulated one.
+fn spec(simulated: &Scenery) -> TailsSpec {
+    let run = &simulated.experiment().run;
     TailsSpec {
         rate: Rate::from_mbps(200),
         mark_above: MARKED_FROM,
         clients: 3,
-        calls: vec![(LARGE, 3), (SMALL, 6)],
-        warm_up: Duration::from_secs(1),
-        span: SPAN,
+        calls: vec![(LARGE_REQUEST, 3), (SMALL_REQUEST, 6)],
+        warm_up: run.warm_up.into(),
+        span: run.duration.saturating_sub(run.warm_up).into(),
     }
 }
 
 fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
     let simulated = played.scene(SIMULATED.name)?;
+    let spec = spec(simulated);
     let head = [
         "",
         "10 kB median",
@@ -147,13 +151,13 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
         let shown = Shown {
             simulated: Calls::simulated(simulated, variant)?,
             kernel: match variant.kernel {
-                Some(congestion) => of_kernel(congestion, stage)?,
+                Some(congestion) => of_kernel(&spec, congestion, stage)?,
                 None => None,
             },
             ours: {
                 let tcp = stage.tcp(&SIMULATED, &variant.at())?;
-                let ran = run_ours(&spec(), &tcp, stage.cancel);
-                Calls::live(&ran.map_err(|e| e.to_string())?)
+                let ran = run_ours(&spec, &tcp, stage.cancel);
+                Calls::live(&spec, &ran.map_err(|e| e.to_string())?)
             },
         };
         let named = |place: &str| format!("{}, {place}", variant.name);
@@ -162,7 +166,7 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             (Some(calls), _) => grid.rows.push(calls.row(named("live, kernel"))),
             (None, Some(lacks)) => {
                 let why = format!("live, kernel: it has no tcp_{lacks}");
-                grid.rows.push(vec![named(&why)]);
+                grid.push_words(named(&why));
             }
             (None, None) => {}
         }
@@ -177,9 +181,13 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
 }
 
 /// `None` where the kernel has no such congestion control.
-fn of_kernel(congestion: &str, stage: &Stage<'_>) -> Result<Option<Calls>, String> {
-    match run(&spec(), congestion, stage.cancel) {
-        Ok(run) => Ok(Some(Calls::live(&run))),
+fn of_kernel(
+    spec: &TailsSpec,
+    congestion: &str,
+    stage: &Stage<'_>,
+) -> Result<Option<Calls>, String> {
+    match run(spec, congestion, stage.cancel) {
+        Ok(run) => Ok(Some(Calls::live(spec, &run))),
         Err(LiveError::NoCongestion { .. }) => Ok(None),
         Err(other) => Err(other.to_string()),
     }
@@ -190,6 +198,7 @@ impl Calls {
         let at = variant.at();
         let value = |metric: &str| told.value(&at, metric);
         Ok(Self {
+            span: spec(told).span,
             large: super::calls_in(told, &at, super::LARGE)?,
             small: super::calls_in(told, &at, super::SMALL)?,
             mean_queue: value("port.s0->h0.mean_packets")?,
@@ -198,12 +207,13 @@ impl Calls {
         })
     }
 
-    fn live(run: &TailsRun) -> Self {
+    fn live(spec: &TailsSpec, run: &TailsRun) -> Self {
         let times = |nth: usize| {
             let all = run.took.get(nth).map_or(&[][..], Vec::as_slice);
             all.iter().map(|took| took.as_secs_f64() * 1e3).collect()
         };
         Self {
+            span: spec.span,
             large: times(0),
             small: times(1),
             mean_queue: run.mean_queue,
@@ -240,14 +250,14 @@ impl Calls {
     /// Bytes of calls that ended, by size.
     fn bytes(&self) -> [f64; 2] {
         [
-            self.large.len() as f64 * LARGE.get() as f64,
-            self.small.len() as f64 * SMALL.get() as f64,
+            self.large.len() as f64 * LARGE_REQUEST.get() as f64,
+            self.small.len() as f64 * SMALL_REQUEST.get() as f64,
         ]
     }
 
     /// Bits a second.
     fn goodput(&self) -> f64 {
-        self.bytes().iter().sum::<f64>() * 8.0 / SPAN.as_secs_f64()
+        self.bytes().iter().sum::<f64>() * 8.0 / self.span.as_secs_f64()
     }
 
     /// Percent of the bytes that were in calls of 10 kB.
@@ -264,17 +274,16 @@ fn quantile(times: &[f64], permille: usize) -> Option<f64> {
     stats::quantile(&times, permille)
 }
 
-/// Full frames that the port's buffer holds.
-const FITS: f64 = 1e6 / 1_514.0;
 /// What moves times of calls.
-const LATE: &str = "calls that a machine is late with take as long as those that wait for a timer, with \
+const LATE_MACHINE: &str = "calls that a machine is late with take as long as those that wait for a timer, with \
     either receiver, and so there are fewer of them";
 
 fn found(cubic: &Shown, old: &Shown, today: &Shown) -> Vec<Found> {
     let fewer = old.simulated.late() / today.simulated.late();
     let stands = |(whose, calls): (&str, &Calls)| {
-        let what = format!("hosts {whose}: CUBIC's mean queue, of {FITS:.0} packets that fit,");
-        Finding::at_least(&what, calls.mean_queue, FITS / 2.0, "")
+        let what =
+            format!("hosts {whose}: CUBIC's mean queue, of {BUFFER_FRAMES} packets that fit,");
+        Finding::at_least(&what, calls.mean_queue, BUFFER_FRAMES as f64 / 2.0, "")
     };
     let at_threshold = |(whose, calls): (&str, &Calls)| {
         let what = format!("hosts {whose}: DCTCP's mean queue, marked from {MARKED_FROM} packets,");
@@ -309,7 +318,7 @@ fn found(cubic: &Shown, old: &Shown, today: &Shown) -> Vec<Found> {
         Found {
             claim: "D25",
             finding: Finding::all(kernels.into_iter().chain([ours]).map(fairer)),
-            because: LATE,
+            because: LATE_MACHINE,
         },
         Found {
             claim: "D15",
@@ -335,7 +344,7 @@ fn found(cubic: &Shown, old: &Shown, today: &Shown) -> Vec<Found> {
                 ),
                 old.ours.late() > 0.1 && today.ours.late() * fewer <= old.ours.late() * 2.0,
             ),
-            because: LATE,
+            because: LATE_MACHINE,
         },
     ]
 }
@@ -348,6 +357,7 @@ mod tests {
     fn calls(mean_queue: f64, small: usize, timeouts: f64) -> Calls {
         let late = small / 50 * timeouts.min(1.0) as usize;
         Calls {
+            span: Duration::from_secs(4),
             large: vec![400.0; 60],
             small: [vec![50.0; late + 1], vec![12.0; small - late]].concat(),
             mean_queue,
