@@ -263,6 +263,7 @@ impl Truth {
             let since = since.max(me.last).max(me.arrived);
             me.last = at;
             let other = &self.ends[end.peer()];
+            // Of whom nothing is known yet it is not known that it waits.
             let waits = match other.held {
                 None | Some((Held::Idle, _)) => false,
                 Some((Held::Sent, _)) => other.way.lost,
@@ -471,6 +472,25 @@ mod tests {
         truth.sent(at(1_900), PEER, 2, &answer);
         truth.arrived(at(2_000), ENDS, &answer);
         assert!(found(&truth).is_empty());
+    }
+
+    /// It may be anything: a peer that nothing was heard of, or one that tells why it sends nothing.
+    #[test]
+    fn who_writes_nothing_is_waited_for_unless_its_peer_is_known_to_wait() {
+        for (peer, counts) in [
+            (None, true),
+            (Some(Held::Idle), true),
+            (Some(Held::CongestionWindow), false),
+        ] {
+            let mut truth = no_truth();
+            truth.held(at(0), ENDS, Held::Idle);
+            if let Some(peer) = peer {
+                truth.held(at(0), PEER, peer);
+            }
+            truth.held(at(1_000), ENDS, Held::Sent);
+            assert_eq!(found(&truth), [(Cause::AppWroteNothing, 0, 1_000)]);
+            assert_eq!(truth.gaps()[0].counts, counts, "{peer:?}");
+        }
     }
 
     #[test]

@@ -59,11 +59,10 @@ impl Experiment {
             });
             Capture::new(out, link?, ctx.capture_side, ctx.snap_length)
         });
-        let (capture, failed) = match capture.transpose() {
+        let (mut capture, failed) = match capture.transpose() {
             Ok(capture) => (capture, Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let mut capture = capture;
         let tap = capture.as_mut().map(|capture| capture as &mut dyn AnyTap);
         let mut outcome = simulate_heard(self, prepared, ctx, tap)?;
         let written = failed.and_then(|()| capture.map_or(Ok(()), Capture::finish));
@@ -158,13 +157,11 @@ fn simulate_heard(
     tap: Option<&mut dyn AnyTap>,
 ) -> Result<RunOutcome, RunError> {
     let (trace, listeners) = listening(experiment, &prepared, &mut ctx);
-    match tap.is_none() && listeners.is_empty() {
-        true => simulate(experiment, prepared, ctx, trace, NoTap),
-        false => {
-            let ears = Ears::new(tap, listeners);
-            simulate(experiment, prepared, ctx, trace, ears)
-        }
+    if tap.is_none() && listeners.is_empty() {
+        return simulate(experiment, prepared, ctx, trace, NoTap);
     }
+    let ears = Ears::new(tap, listeners);
+    simulate(experiment, prepared, ctx, trace, ears)
 }
 
 /// The trace of a run, if one is wanted, and what hears of its packets.

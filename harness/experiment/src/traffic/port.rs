@@ -50,8 +50,8 @@ impl BusyLimit {
         Self { limit, busy: false }
     }
 
-    /// Whether it is busy, with so many bytes in its queue now.
-    pub fn is_busy(&mut self, queued: u64) -> bool {
+    /// So many bytes are in its queue now: whether it is busy.
+    pub fn update(&mut self, queued: u64) -> bool {
         let limit = self.limit.get();
         self.busy = queued >= limit || self.busy && queued > LOW_WATERMARK.get();
         self.busy
@@ -123,8 +123,8 @@ impl<M> NodePort<M> {
         messages.unwritten(self.conn) + waiting
     }
 
-    fn is_busy(&mut self, messages: &Messenger<M>) -> bool {
-        self.limit.is_busy(messages.unwritten(self.conn))
+    fn update(&mut self, messages: &Messenger<M>) -> bool {
+        self.limit.update(messages.unwritten(self.conn))
     }
 
     /// A process sends a message.
@@ -139,7 +139,7 @@ impl<M> NodePort<M> {
             return Passed::On;
         }
         let process = held.process;
-        let passed = if self.is_busy(messages) || !self.waiting.is_empty() {
+        let passed = if self.update(messages) || !self.waiting.is_empty() {
             self.wait(process, Some(held));
             Passed::Suspended
         } else {
@@ -161,7 +161,7 @@ impl<M> NodePort<M> {
     ) -> Passed {
         let process = held.process;
         self.send(io, messages, held);
-        if !self.is_busy(messages) {
+        if !self.update(messages) {
             return Passed::On;
         }
         self.wait(process, None);
@@ -188,7 +188,7 @@ impl<M> NodePort<M> {
 
     fn send(&mut self, io: &mut Io<'_>, messages: &mut Messenger<M>, held: Held<M>) {
         messages.send(io, self.conn, held.size, held.message);
-        if self.busy.is_none() && self.is_busy(messages) {
+        if self.busy.is_none() && self.update(messages) {
             self.busy = Some(io.begin_span(SpanKind::BusyPort, Some(self.peer)));
         }
     }
@@ -197,7 +197,7 @@ impl<M> NodePort<M> {
     /// order, and are suspended again by what those before them send. Who is not.
     pub(super) fn drain(&mut self, io: &mut Io<'_>, messages: &mut Messenger<M>) -> Vec<Process> {
         let mut resumed = Vec::new();
-        if self.is_busy(messages) {
+        if self.update(messages) {
             return resumed;
         }
         if let Some(span) = self.busy.take() {
@@ -209,7 +209,7 @@ impl<M> NodePort<M> {
             }
             let passed = match waiter.held {
                 None => Passed::On,
-                Some(held) if self.is_busy(messages) => {
+                Some(held) if self.update(messages) => {
                     self.wait(waiter.process, Some(held));
                     Passed::Suspended
                 }
@@ -232,12 +232,12 @@ mod tests {
     fn a_busy_port_stays_so_until_the_driver_has_all() {
         let mut port = BusyLimit::new(ByteCount::new(128 << 10));
         let course = [0, 131_071, 131_072, 131_071, 4_097, 4_096, 131_071];
-        let busy = course.map(|queued| port.is_busy(queued));
+        let busy = course.map(|queued| port.update(queued));
         assert_eq!(busy, [false, false, true, true, true, false, false]);
         // A limit below what the driver keeps.
         let mut port = BusyLimit::new(ByteCount::new(1_000));
         assert_eq!(
-            [999, 1_000, 999].map(|n| port.is_busy(n)),
+            [999, 1_000, 999].map(|n| port.update(n)),
             [false, true, false]
         );
     }

@@ -123,7 +123,7 @@ impl Probe for SharedTruth {
 fn passing(packet: &SimPacket) -> Passing {
     let len = packet.payload().len;
     let Some(plain) = packet.plain() else {
-        return rare(packet);
+        return passing_of_any(packet);
     };
     Passing {
         seq: plain.tcp.seq.0,
@@ -135,8 +135,9 @@ fn passing(packet: &SimPacket) -> Passing {
     }
 }
 
+/// The same of one whose headers have more than most have.
 #[cold]
-fn rare(packet: &SimPacket) -> Passing {
+fn passing_of_any(packet: &SimPacket) -> Passing {
     let (_, tcp, payload) = packet.parts();
     let syn = tcp.flags.contains(Flags::SYN);
     let sacked = tcp.options.sack.as_slice().first();
@@ -325,6 +326,55 @@ mod tests {
         let counted: u64 = without.flows.iter().map(|flow| flow.sender.timeouts).sum();
         assert!(counted > 0);
         assert_eq!(timeouts, counted, "each lasts 200 ms");
+    }
+
+    /// Hears of ports, whether they may pause or not.
+    #[derive(Clone, Debug)]
+    struct HearsAll(SharedTruth);
+
+    impl Knobs for HearsAll {
+        const TABLE: &'static [Knob<Self>] = &[];
+    }
+
+    impl Probe for HearsAll {
+        fn clone_box(&self) -> Box<dyn Probe> {
+            Box::new(self.clone())
+        }
+
+        fn install(&self, site: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
+            let mut watch = Watch::new(self.0.clone(), site);
+            assert_eq!(watch.of.hears, Hears::AllButQueued, "nothing pauses here");
+            watch.of.hears = Hears::All;
+            Ok(vec![Box::new(watch)])
+        }
+    }
+
+    #[test]
+    fn who_need_not_hear_of_ports_knows_the_same_gaps() {
+        let registry = Registry::default();
+        let case = grid(None)
+            .into_iter()
+            .find(|case| case.name.starts_with("incast 6 linux reno 32p 256kB"))
+            .expect("the grid has it");
+        let loaded = Loaded::parse(&case.name, &case.text, &registry).expect("it is a file");
+        let mut experiment = loaded.experiment;
+        let threshold = Threshold {
+            floor: Duration::from_micros(50),
+            share_percent: 0,
+        };
+        let [some, all] = [(); 2].map(|()| SharedTruth::new(Truth::new(threshold)));
+        experiment.probes.push(some.probe());
+        experiment.probes.push(NamedProbe {
+            name: "all".to_owned(),
+            kind: "all".to_owned(),
+            spec: Box::new(HearsAll(all.clone())),
+        });
+        experiment
+            .run(&registry, RunContext::default())
+            .expect("it runs");
+        let gaps = |told: &SharedTruth| told.with(|truth| truth.gaps().to_vec());
+        assert!(gaps(&some).len() > 3);
+        assert_eq!(gaps(&some), gaps(&all));
     }
 
     /// What a NIC cuts is told by frame: acknowledgements are not lost here, so no timeout is spurious.

@@ -75,7 +75,7 @@ impl IndexMut<EndId> for Ends {
     }
 }
 
-/// The addresses of an end in few words, which are hashed for each packet at each port.
+/// The addresses of an end in few words, which are hashed for each packet wherever it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Addresses {
     /// IPv4 as the IPv6 addresses that it is mapped to (RFC 4291 section 2.5.5.2).

@@ -63,7 +63,7 @@ impl Node {
             self.flush(at, write)?;
         }
         if let Some((at, since)) = self.suspended {
-            if self.limits[at].is_busy(self.queued[at]) {
+            if self.limits[at].update(self.queued[at]) {
                 return Ok(());
             }
             self.suspended = None;
@@ -73,7 +73,7 @@ impl Node {
             self.queued[at] += self.spec.reply.get();
             self.flush(at, write)?;
             self.most_queued = self.most_queued.max(self.queued.iter().sum());
-            let busy = self.limits[at].is_busy(self.queued[at]);
+            let busy = self.limits[at].update(self.queued[at]);
             if busy && self.spec.busy_policy == BusyPolicy::Suspend {
                 self.suspended = Some((at, now));
                 break;

@@ -135,20 +135,6 @@ impl<P> Tap<P> for NoTap {
     fn event(&mut self, _: SimTime, _: TapEvent, _: &P) {}
 }
 
-impl<P, T: Tap<P>> Tap<P> for Option<T> {
-    const ACTIVE: bool = T::ACTIVE;
-    fn event(&mut self, at: SimTime, event: TapEvent, packet: &P) {
-        if let Some(tap) = self {
-            tap.event(at, event, packet);
-        }
-    }
-    fn pause(&mut self, at: SimTime, event: PauseEvent) {
-        if let Some(tap) = self {
-            tap.pause(at, event);
-        }
-    }
-}
-
 impl<P, T: Tap<P>> Tap<P> for &mut T {
     const ACTIVE: bool = T::ACTIVE;
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &P) {

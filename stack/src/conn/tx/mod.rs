@@ -1,6 +1,7 @@
 //! A segment leaves.
 
 mod burst;
+mod held;
 #[cfg(test)]
 mod last;
 mod output;

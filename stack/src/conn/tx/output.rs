@@ -10,7 +10,7 @@ use crate::conn::timestamps::echo_only;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::sparse::Sparse;
-use crate::trace::{Held, TraceEvent};
+use crate::trace::TraceEvent;
 use crate::wire::{Ecn, Flags, PlainHeader, RareHeader, Seq, TcpHeader};
 use core::ops::Range;
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
@@ -123,15 +123,6 @@ impl<T: TcpTypes> Connection<T> {
         Some(self.if_not_traced(made))
     }
 
-    /// Who traces is told why nothing leaves, and so is asked until nothing does.
-    #[inline]
-    fn if_not_traced(&self, made: Emitted) -> Emitted {
-        match self.trace {
-            Some(_) => Emitted::MoreMayFollow,
-            None => made,
-        }
-    }
-
     /// What [`output`](Self::output) made last has left, and nothing was done since: as if it had
     /// been asked once more, it has nothing.
     #[inline]
@@ -221,25 +212,6 @@ impl<T: TcpTypes> Connection<T> {
         None
     }
 
-    /// Tells why nothing leaves, if anybody wants to know.
-    #[cold]
-    fn trace_held(&mut self, now: Instant) {
-        if !self.trace.as_ref().is_some_and(|sink| sink.wants_held()) {
-            return;
-        }
-        let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
-        let usable = (self.snd.una() + self.window.wnd()).saturating_sub(self.snd.nxt());
-        let held = match () {
-            () if queued == 0 && self.snd.is_idle() => Held::Idle,
-            () if queued == 0 => Held::Sent,
-            () if usable < queued.min(self.snd.mss().get()) => Held::ReceiveWindow,
-            () if self.new_data(now).is_none() => Held::Nagle,
-            () if self.small_segments_fill(queued) => Held::PacketWindow,
-            () => Held::CongestionWindow,
-        };
-        tracer(&mut self.trace, now)(TraceEvent::Held(held));
-    }
-
     /// The next segment with data or FIN.
     #[inline(never)]
     fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
@@ -255,7 +227,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Whether a window that counts packets would have room for more of what is queued if it counted
     /// bytes.
-    fn small_segments_fill(&self, queued: u64) -> bool {
+    pub(super) fn small_segments_fill(&self, queued: u64) -> bool {
         let next = ByteCount::new(queued).min(self.snd.mss());
         self.snd.counts_packets()
             && self.snd.scoreboard().pipe() + next <= self.snd.congestion().cwnd()

@@ -63,16 +63,13 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        let mut port = &mut self.ports[at as usize];
-        if port.decides_in_turn() {
+        if self.ports[at as usize].decides_in_turn() {
             return self.enqueue_in_turn(now, (from, at), i, tap);
         }
-        let freed = port.settle(now, &self.slab);
+        self.settle(at, now);
+        let mut port = &mut self.ports[at as usize];
         let number = port.pool as usize;
         let mut pool = self.pools.get_mut(number);
-        if let Some(pool) = &mut pool {
-            pool.give_back(port.held().bytes, freed);
-        }
         let hop = self.slab.hop(i);
         let (len, ecn_capable) = (port.buffer_len(hop.l3_len), hop.ecn_capable);
         let depth = port.depth(&self.slab);
@@ -116,8 +113,7 @@ impl<P: Packet> Network<P> {
             }
         }
         if let Some(time) = arrives {
-            let (rank, to) = (port.head_rank(&self.slab), port.to);
-            self.first_event(at, i, time, rank, to);
+            self.first_on_link(at, i, time);
         }
         if T::ACTIVE {
             tap.event(

@@ -608,6 +608,17 @@ fn a_pause_is_renewed_at_half_its_time() {
     assert_eq!(told[2] - told[1], half);
 }
 
+#[test]
+fn a_port_may_pause_where_a_switch_or_a_host_tells_it_to() {
+    let mut graph = gigabit(30_000, PauseSpec::new(1_500));
+    assert!(graph.may_pause());
+    graph.set_pause(None);
+    assert!(!graph.may_pause());
+    let nic = graph.nic_mut(HostId(HOSTS - 1)).unwrap();
+    nic.receive.pause = Some(PauseSpec::new(1_500));
+    assert!(graph.may_pause());
+}
+
 /// Host 0 sends to host 5 across the trunk, which hosts of the right do too, and host 2 to host 3,
 /// to which nobody else does: its packets wait behind those of host 0 (head-of-line blocking).
 #[test]

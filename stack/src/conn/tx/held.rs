@@ -1,0 +1,37 @@
+//! Why nothing leaves, for those who trace.
+
+use super::output::Emitted;
+use crate::buffer::SendBuffer;
+use crate::conn::{Connection, TcpTypes, tracer};
+use crate::trace::{Held, TraceEvent};
+use narrows_congestion::Instant;
+
+impl<T: TcpTypes> Connection<T> {
+    /// Who traces is told why nothing leaves, and so is asked until nothing does.
+    #[inline]
+    pub(super) fn if_not_traced(&self, made: Emitted) -> Emitted {
+        match self.trace {
+            Some(_) => Emitted::MoreMayFollow,
+            None => made,
+        }
+    }
+
+    /// Tells why nothing leaves, if anybody wants to know.
+    #[cold]
+    pub(super) fn trace_held(&mut self, now: Instant) {
+        if !self.trace.as_ref().is_some_and(|sink| sink.wants_held()) {
+            return;
+        }
+        let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
+        let usable = (self.snd.una() + self.window.wnd()).saturating_sub(self.snd.nxt());
+        let held = match () {
+            () if queued == 0 && self.snd.is_idle() => Held::Idle,
+            () if queued == 0 => Held::Sent,
+            () if usable < queued.min(self.snd.mss().get()) => Held::ReceiveWindow,
+            () if self.new_data(now).is_none() => Held::Nagle,
+            () if self.small_segments_fill(queued) => Held::PacketWindow,
+            () => Held::CongestionWindow,
+        };
+        tracer(&mut self.trace, now)(TraceEvent::Held(held));
+    }
+}
