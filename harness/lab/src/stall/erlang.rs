@@ -9,7 +9,7 @@ use crate::{LOOK, LiveError};
 use narrows::driver::Clock;
 use std::collections::VecDeque;
 use std::env;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -34,8 +34,12 @@ const LOAD: &str = r#"{ok, Text} = file:read_file("/dev/stdin"),
     {ok, Module, Code} = compile:forms(Parse(Tokens, [])),
     {module, Module} = code:load_binary(Module, "node.erl", Code),
     Module:main"#;
+/// What the emulator takes of its environment, and what whoever runs this may have set for others.
+const VARIABLES: [&str; 4] = ["ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ERL_LIBS"];
 /// For an emulator to start and to be connected, on a busy machine; and to tell what it saw.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// From when the server says when all begin until they do.
+const LEAD: Duration = Duration::from_millis(200);
 
 /// What was seen, and of which release.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +87,9 @@ pub fn run(spec: &StallSpec, cancel: &AtomicBool) -> Result<ErlangRun, LiveError
     }
     drop(say);
     let mut said = Vec::new();
-    let is_begin = |word: &Said| word.number == SERVER && word.line.starts_with("begin ");
+    let is_begin = |said: &Said| {
+        said.number == SERVER && said.voice == Voice::Output && said.line.starts_with("begin ")
+    };
     let mut patience = PATIENCE.as_millis() / LOOK.as_millis();
     while !said.last().is_some_and(is_begin) {
         match hear(&heard, cancel, LOOK)? {
@@ -112,11 +118,8 @@ pub fn run(spec: &StallSpec, cancel: &AtomicBool) -> Result<ErlangRun, LiveError
         }
     }
     drop(nodes);
-    seen(&said).ok_or_else(|| silent(&said))
+    seen(&said, spec.clients).ok_or_else(|| silent(&said))
 }
-
-/// From when the server says when all begin until they do: `node.erl` has it.
-const LEAD: Duration = Duration::from_millis(200);
 
 fn server_role(spec: &StallSpec) -> Result<String, LiveError> {
     let writers = match spec.busy_policy {
@@ -129,8 +132,9 @@ fn server_role(spec: &StallSpec) -> Result<String, LiveError> {
         }
     };
     Ok(format!(
-        "[server, {}, {}, {}, {writers}]",
+        "[server, {}, {}, {}, {}, {writers}]",
         spec.clients,
+        LEAD.as_micros(),
         spec.span.as_micros(),
         spec.reply.get()
     ))
@@ -159,7 +163,12 @@ impl Emulator {
         let limit = (spec.busy_limit.get() >> 10).clamp(1, 2_097_151);
         let buffer = format!("[{{sndbuf, {CHUNK}}}]");
         let port = PORT.to_string();
+        // Ends by itself some time after it was to be heard to the end.
+        let life = (spec.span + 3 * PATIENCE).as_millis();
         let mut command = Command::new(EMULATOR);
+        VARIABLES.iter().for_each(|variable| {
+            command.env_remove(variable);
+        });
         command
             .args(["-noinput", "-name", &name(number), "-setcookie", "narrows"])
             .args(["-start_epmd", "false", "-erl_epmd_port", &port])
@@ -170,36 +179,60 @@ impl Emulator {
             .args(["+zdbbl", &limit.to_string()])
             // One scheduler, which leaves the processor to others when it has nothing to do.
             .args(["+S", "1:1", "+sbwt", "none"])
-            .args(["-eval", &format!("{LOAD}({role}).")])
+            .args(["-eval", &format!("{LOAD}({life}, {role}).")])
             // Neither a cookie nor an init file of whoever runs it.
             .env("HOME", "/nonexistent")
+            // What fails leaves no file.
+            .env("ERL_CRASH_DUMP_SECONDS", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(Stdio::piped());
         let spawned = host.namespace.run(|| command.spawn());
         let doing = || format!("start {EMULATOR} (Debian: {PACKAGE})");
         let started = spawned.and_then(|child| child);
         let mut child = started.map_err(|e| LiveError::io(doing(), e))?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let stdin = child.stdin.take();
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let emulator = Self { child };
-        if let Some(mut stdin) = stdin {
-            stdin.write_all(SCRIPT.as_bytes()).map_err(failed)?;
-        }
         if let Some(stdout) = stdout {
-            let say = say.clone();
-            let listen = move || {
-                let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-                for line in lines {
-                    if say.send(Said { number, line }).is_err() {
-                        return;
-                    }
-                }
-            };
-            let thread = thread::Builder::new().spawn(listen);
-            thread.map_err(failed)?;
+            listen(number, Voice::Output, stdout, say).map_err(failed)?;
+        }
+        if let Some(stderr) = stderr {
+            listen(number, Voice::Error, stderr, say).map_err(failed)?;
+        }
+        if let Some(mut stdin) = stdin {
+            match stdin.write_all(SCRIPT.as_bytes()) {
+                // It has ended; what it said of that is heard.
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+                written => written.map_err(failed)?,
+            }
         }
         Ok(emulator)
     }
+}
+
+/// Has a thread pass on what node `number` says with this voice.
+fn listen(
+    number: u8,
+    voice: Voice,
+    from: impl Read + Send + 'static,
+    say: &Sender<Said>,
+) -> io::Result<()> {
+    let say = say.clone();
+    let listen = move || {
+        let lines = BufReader::new(from).lines().map_while(Result::ok);
+        for line in lines {
+            let said = Said {
+                number,
+                voice,
+                line,
+            };
+            if say.send(said).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().spawn(listen).map(drop)
 }
 
 impl Drop for Emulator {
@@ -209,10 +242,20 @@ impl Drop for Emulator {
     }
 }
 
+/// Where a node says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Voice {
+    /// What `node.erl` tells.
+    Output,
+    /// What went wrong.
+    Error,
+}
+
 /// A line that a node said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Said {
     number: u8,
+    voice: Voice,
     line: String,
 }
 
@@ -236,18 +279,29 @@ fn hear(heard: &Receiver<Said>, cancel: &AtomicBool, wait: Duration) -> Result<H
 }
 
 fn silent(said: &[Said]) -> LiveError {
-    let last = said.last().map_or("nothing", |said| &said.line);
-    let why = format!("the last that a node said is: {last}");
+    let last = |voice| {
+        let mut said = said.iter().rev().filter(|said| said.voice == voice);
+        said.find(|said| !said.line.trim().is_empty())
+            .map(|said| said.line.trim())
+    };
+    let output = last(Voice::Output).unwrap_or("nothing");
+    let error = last(Voice::Error).map(|line| format!(", and of an error: {line}"));
+    let error = error.unwrap_or_default();
+    let why = format!(
+        "the last that a node said is: {output}{error} (it takes the compiler of a release that is not \
+         too old: 25 can, Debian's {PACKAGE})"
+    );
     LiveError::io(
         "have nodes of Erlang/OTP ask and reply",
         io::Error::other(why),
     )
 }
 
-/// What the nodes said, if that is all that they say.
-fn seen(said: &[Said]) -> Option<ErlangRun> {
+/// What the nodes said, if that is all that a server and so many clients say.
+fn seen(said: &[Said], clients: u8) -> Option<ErlangRun> {
     let words = |of: u8, what: &str| {
-        let lines = said.iter().filter(move |said| said.number == of);
+        let lines = said.iter();
+        let lines = lines.filter(move |said| said.number == of && said.voice == Voice::Output);
         let what = format!("{what} ");
         let found = lines.filter_map(move |said| Some(said.line.strip_prefix(&what)?.to_owned()));
         found.collect::<Vec<_>>()
@@ -262,17 +316,13 @@ fn seen(said: &[Said]) -> Option<ErlangRun> {
     let stalls = words(SERVER, "stall");
     let stalls: Vec<_> = stalls.iter().map(span).collect::<Option<_>>()?;
     // The way to the first client was slow.
-    let mut others: Vec<u8> = said.iter().map(|said| said.number).collect();
-    others.sort_unstable();
-    others.dedup();
-    others.retain(|number| *number > SERVER + 1);
+    let others = SERVER + 2..=SERVER + clients;
     let gaps = others
-        .iter()
-        .map(|of| span(words(*of, "gap").first()?))
+        .clone()
+        .map(|of| span(words(of, "gap").first()?))
         .collect::<Option<Vec<_>>>()?;
     let replies = others
-        .iter()
-        .map(|of| number(*of, "replies"))
+        .map(|of| number(of, "replies"))
         .sum::<Option<u64>>()?;
     let longest = gaps.into_iter().max_by_key(|(from, until)| until - from)?;
     Some(ErlangRun {
@@ -304,6 +354,7 @@ mod tests {
         ];
         let said = lines.map(|(number, line)| Said {
             number,
+            voice: Voice::Output,
             line: line.to_owned(),
         });
         let us = Duration::from_micros;
@@ -318,13 +369,33 @@ mod tests {
             dropped: 3,
             release: "25".to_owned(),
         };
-        assert_eq!(seen(&said), Some(expected));
+        assert_eq!(seen(&said, 3), Some(expected));
         for missing in [4, 5, 8, 9] {
             let mut some = said.to_vec();
             some.remove(missing);
-            assert_eq!(seen(&some), None, "{}", said[missing].line);
+            assert_eq!(seen(&some, 3), None, "{}", said[missing].line);
         }
-        let why = silent(&said).to_string();
-        assert!(why.contains("replies 501"), "{why}");
+        for dead in [3, 4] {
+            let mut others = said.to_vec();
+            others.retain(|said| said.number != dead);
+            assert_eq!(seen(&others, 3), None, "without {dead}");
+        }
+        let mut all = said.to_vec();
+        let why = silent(&all).to_string();
+        assert!(why.contains("said is: replies 501 ("), "{why}");
+        // An error is no word of the script's.
+        for line in ["replies 7", "no compiler", ""] {
+            all.push(Said {
+                number: 2,
+                voice: Voice::Error,
+                line: line.to_owned(),
+            });
+        }
+        assert_eq!(seen(&all, 3), seen(&said, 3));
+        let why = silent(&all).to_string();
+        assert!(
+            why.contains("replies 501, and of an error: no compiler ("),
+            "{why}"
+        );
     }
 }

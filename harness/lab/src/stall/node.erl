@@ -1,15 +1,16 @@
 %% Nodes of Erlang/OTP for stall/erlang.rs: one serves, others ask it. Each tells on its standard output
 %% what it saw, a line each. Times are microseconds of CLOCK_MONOTONIC, which all on a machine share.
 -module(node).
--export([main/1]).
+-export([main/2]).
 
-main(Arguments) ->
-    %% Whoever waits for this may be gone.
-    spawn(fun() -> timer:sleep(120000), halt(1) end),
-    role(Arguments),
+%% Ends after Life milliseconds whatever comes: whoever waits for this may be gone.
+main(Life, Role) ->
+    spawn(fun() -> timer:sleep(Life), halt(1) end),
+    role(Role),
     halt().
 
-role([server, Clients, Span, Size, Writers]) ->
+%% All begin Lead microseconds from when the server has heard all.
+role([server, Clients, Lead, Span, Size, Writers]) ->
     register(server, self()),
     Peers = hear_hellos(Clients, []),
     Suspended = counters:new(1, []),
@@ -18,7 +19,7 @@ role([server, Clients, Span, Size, Writers]) ->
         relay -> maps:from_list([{Peer, spawn(fun() -> relay(Peer) end)} || Peer <- Peers]);
         _ -> #{}
     end,
-    Begin = now_us() + 200000,
+    Begin = now_us() + Lead,
     Sampler = spawn(fun() -> sample(maps:values(Relays), Size, 0) end),
     tell("release ~s", [erlang:system_info(otp_release)]),
     tell("begin ~b", [Begin]),
@@ -33,6 +34,8 @@ role([server, Clients, Span, Size, Writers]) ->
 role([client, Server, Every, Span]) ->
     connect(Server),
     {go, Begin, Pid} = say_hello({server, Server}),
+    %% Its end is the end, too, be it that the last word is lost or that it dies.
+    monitor(process, Pid),
     Self = self(),
     spawn(fun() -> ask(Pid, Self, Begin, Every, Begin + Span) end),
     hear(Begin, {Begin, Begin}, 0).
@@ -111,5 +114,6 @@ hear(Last, {From, Until} = Gap, Replies) ->
             Now = now_us(),
             Longer = case Now - Last > Until - From of true -> {Last, Now}; false -> Gap end,
             hear(Now, Longer, Replies + 1);
-        stop -> tell("gap ~b ~b", [From, Until]), tell("replies ~b", [Replies])
+        Over when Over =:= stop; element(1, Over) =:= 'DOWN' ->
+            tell("gap ~b ~b", [From, Until]), tell("replies ~b", [Replies])
     end.

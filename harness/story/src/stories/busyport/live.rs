@@ -7,8 +7,10 @@ use crate::scene::Scene;
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
-use narrows_lab::stall::{BusyPolicy, StallRun, StallSpec, erlang, run, run_ours};
+use narrows_lab::stall::erlang::{self, ErlangRun};
+use narrows_lab::stall::{BusyPolicy, StallRun, StallSpec, run, run_ours};
 use narrows_report::points::number;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The twin.
@@ -50,7 +52,6 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
         ],
         1,
     );
-    let time = |t: Duration| number(t.as_nanos() as f64, "ns");
     for writers in ["suspend", "async"] {
         let value = |metric| simulated.value(&[("writers", writers)], metric);
         grid.rows.push(vec![
@@ -63,17 +64,6 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             number(value("memory.peak")? - 16e6, "bytes"),
         ]);
     }
-    let live = |name: String, seen: &StallRun| {
-        let longest = seen.suspended.iter().max().copied().unwrap_or_default();
-        vec![
-            name,
-            time(longest),
-            seen.suspended.len().to_string(),
-            time(seen.longest_gap),
-            time(seen.suspended_in_it),
-            number(seen.most_queued as f64, "bytes"),
-        ]
-    };
     let tcp = stage.tcp(&SIMULATED, &[])?;
     let mut nodes = Vec::new();
     for whose in ["kernel", "ours"] {
@@ -84,8 +74,7 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
                 _ => run(&spec, stage.cancel),
             };
             let seen = seen.map_err(|e| e.to_string())?;
-            grid.rows
-                .push(live(format!("live, {whose}, {name}"), &seen));
+            grid.rows.push(row(format!("live, {whose}, {name}"), &seen));
             Ok::<_, String>(seen)
         };
         nodes.push(Node {
@@ -94,34 +83,65 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             free: ran("async", BusyPolicy::Async)?,
         });
     }
-    if erlang::is_installed() {
-        let mut ran = |name: &str, policy| {
-            let seen = erlang::run(&spec(policy), stage.cancel).map_err(|e| e.to_string())?;
-            let whose = format!("Erlang/OTP {}", seen.release);
-            let dropped = match policy {
-                BusyPolicy::NoSuspend => format!(" ({} replies dropped)", seen.dropped),
-                _ => String::new(),
-            };
-            let name = format!("live, {whose}, {name}{dropped}");
-            grid.rows.push(live(name, &seen.run));
-            Ok::<_, String>((whose, seen.run))
-        };
-        let (whose, suspended) = ran("suspend", BusyPolicy::Suspend)?;
-        let (_, free) = ran("relay", BusyPolicy::Relay)?;
-        ran("nosuspend", BusyPolicy::NoSuspend)?;
-        nodes.push(Node {
-            whose,
-            suspended,
-            free,
-        });
+    let of_erlang = if erlang::is_installed() {
+        ran_by_erlang(|policy| erlang::run(&spec(policy), stage.cancel).map_err(|e| e.to_string()))
     } else {
-        grid.push_words(format!(
-            "live, Erlang/OTP: not run, there is no erl on the path (Debian: apt install {})",
-            erlang::PACKAGE
-        ));
+        let package = erlang::PACKAGE;
+        Err(format!(
+            "there is no erl on the path (Debian: apt install {package})"
+        ))
+    };
+    match of_erlang {
+        Ok((node, rows)) => {
+            nodes.push(node);
+            grid.rows.extend(rows);
+        }
+        Err(why) if stage.cancel.load(Ordering::Relaxed) => return Err(why),
+        Err(why) => grid.push_words(format!("live, Erlang/OTP: not run: {why}")),
     }
     let found = found(&nodes);
     Ok(Seen { grid, found })
+}
+
+/// What was seen of a live node.
+fn row(name: String, seen: &StallRun) -> Vec<String> {
+    let time = |t: Duration| number(t.as_nanos() as f64, "ns");
+    let longest = seen.suspended.iter().max().copied().unwrap_or_default();
+    vec![
+        name,
+        time(longest),
+        seen.suspended.len().to_string(),
+        time(seen.longest_gap),
+        time(seen.suspended_in_it),
+        number(seen.most_queued as f64, "bytes"),
+    ]
+}
+
+/// What a node of Erlang/OTP did, and its rows; all or none.
+fn ran_by_erlang(
+    run: impl Fn(BusyPolicy) -> Result<ErlangRun, String>,
+) -> Result<(Node, Vec<Vec<String>>), String> {
+    let mut rows = Vec::new();
+    let mut ran = |name: &str, policy| {
+        let seen = run(policy)?;
+        let release = &seen.release;
+        let dropped = match policy {
+            BusyPolicy::NoSuspend => format!("; {} replies dropped", seen.dropped),
+            _ => String::new(),
+        };
+        let name = format!("live, Erlang/OTP, {name} (release {release}{dropped})");
+        rows.push(row(name, &seen.run));
+        Ok::<_, String>(seen)
+    };
+    let suspended = ran("suspend", BusyPolicy::Suspend)?;
+    let free = ran("relay", BusyPolicy::Relay)?;
+    ran("nosuspend", BusyPolicy::NoSuspend)?;
+    let node = Node {
+        whose: format!("Erlang/OTP {}", suspended.release),
+        suspended: suspended.run,
+        free: free.run,
+    };
+    Ok((node, rows))
 }
 
 /// What a node did with suspended writers and without.
@@ -288,5 +308,35 @@ mod tests {
             served.1
         );
         assert_eq!(avoided.0, Judged::Holds, "{}", avoided.1);
+    }
+    #[test]
+    fn a_node_of_erlang_has_all_rows_or_none() {
+        let seen = |policy| {
+            let run = StallRun {
+                most_queued: if policy == BusyPolicy::Relay { 2 } else { 1 },
+                ..StallRun::default()
+            };
+            let (dropped, release) = (260, "25".to_owned());
+            Ok(ErlangRun {
+                run,
+                dropped,
+                release,
+            })
+        };
+        let (node, rows) = ran_by_erlang(seen).unwrap();
+        assert_eq!(node.whose, "Erlang/OTP 25");
+        assert_eq!((node.suspended.most_queued, node.free.most_queued), (1, 2));
+        let names: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
+        let expected = [
+            "live, Erlang/OTP, suspend (release 25)",
+            "live, Erlang/OTP, relay (release 25)",
+            "live, Erlang/OTP, nosuspend (release 25; 260 replies dropped)",
+        ];
+        assert_eq!(names, expected);
+        let fails = |policy| match policy {
+            BusyPolicy::NoSuspend => Err("too old".to_owned()),
+            _ => seen(policy),
+        };
+        assert_eq!(ran_by_erlang(fails).err().as_deref(), Some("too old"));
     }
 }
