@@ -3,7 +3,8 @@
 /// D19.
 pub(super) const THREE_RACKS: &str = "shares: 235 Gbit are 1.02 % of what one rack's 400 Gb/s carry in 58 s, so \
     that the text's runs are of a minute, in which DCTCP drops 236 kbit with three racks, 20 packets of 4,200 \
-    million: one in 110 runs of 28 ms, and a minute takes .9 million packets a second 80 minutes. So drops are \
+    million: one in 110 runs of 28 ms, and a minute takes an hour and a half at the .68 to .83 million packets \
+    a second of one core (docs/benchmarks/simulator.md). So drops are \
     made frequent by ports of 350 kB and by chunks of 250 kB, CUBIC's share of bits thousands of times the \
     text's, and with it what is sent again. With writes of 32 kB alone CUBIC drops a hundredth of that in the \
     fabric (`narrows run racks --set cc=cubic --set workers=h48..h95 --set traffic.chunk.rate=1 --set \
@@ -15,9 +16,10 @@ pub(super) const THREE_RACKS: &str = "shares: 235 Gbit are 1.02 % of what one ra
     --set traffic.read.size=128kB --set traffic.read.load=3500Mb/s`; at 3 Gb/s 163 and 170 Mbit). But then \
     links to one rack are 95 % busy and to two 98, which are not D18's 3 points; with one rack the fabric \
     drops 7 times what racks do (the text 214, D21); and with DCTCP 26 % of what comes to stores is marked \
-    (the text 6.5). Processors of stores do nothing here but packets: two cores of each that are busy with \
-    something else would make it about what is wanted, and with two racks far less than the text's 14 % (told \
-    here, and at D20). With \
+    (the text 6.5). Processors of stores do nothing here but packets, and a share of \
+    more depends on what else they do. Two cores of each that are busy with something else would make it \
+    about what is wanted (told here), and with two racks, where the text has 14 %, too little (told at D20), \
+    so that no one number of them gives the text's of all three set-ups (see D21). With \
     DCTCP workers send again what nobody dropped, see D20. Nor are the text's numbers \
     those of senders that send again what was dropped: .020 % of what stores send in a minute are 10 Gbit, and \
     506 Mbit are dropped; with DCTCP workers send .078 % again, and 20 packets are dropped in all";
@@ -51,5 +53,11 @@ pub(super) const ONE_RACK: &str = "shares: steady windows cannot give both of th
     the costs of a kernel without a NIC's driver (`narrows calibrate`), and a worker has three times the \
     packets of a store, nearly all of them marked. What DCTCP takes more of a worker is \
     the text's 3 % where some 25 other cores are busy: 24 are so by the set-up \
-    (`group.workers.cpu.other`), which is calibrated. One such core of a store would make its share here as \
-    wanted, and with two racks not (measured above, and at D20)";
+    (`group.workers.cpu.other`), which is calibrated. Stores have more to do with DCTCP because connections \
+    are at two segments: workers merge some two where they merge some three of CUBIC's, so that more \
+    acknowledgements come to stores; and small writes, each with its call and its answer, get about twice as \
+    much of the port, chunks half. It is a larger share than with more racks, since all that stores carry is \
+    half of what two racks take. What else the text's stores do it does not tell, and no one number of cores \
+    that are busy with it gives its shares: one does here (told above), with two racks it takes none, and with \
+    three two. For in cores DCTCP takes about as much more of a store with three racks as with two, where the \
+    text has 0 and 14 % of the whole. So stores have none, and D20's share alone is as wanted";
