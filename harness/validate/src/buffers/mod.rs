@@ -50,7 +50,7 @@ pub(super) const CHECKS: [Check; 9] = [
     },
     Check {
         name: "buffers/catalyst",
-        what: "a switch whose ports were measured: what one port takes of all",
+        what: "a switch whose ports were measured: what one port takes of all, with an alpha calibrated to it",
         seconds: 1,
         run: catalyst,
     },
@@ -247,8 +247,9 @@ fn catalyst(bench: &mut Bench<'_>) -> Result<(), ScenarioError> {
         bench.row(match tolerance {
             Tolerance::Shown => row,
             _ => row.note(
-                "alpha is ours: the switch has thresholds of each queue that are configured, which \
-                 the model lacks",
+                "calibrated: of the whole numbers 2 is the alpha with which this comes out (1 and 3 are \
+                 shown beside it), so that it says no more than that there is one; the switch has thresholds \
+                 of each queue that are configured, which the model lacks",
             ),
         });
     }
