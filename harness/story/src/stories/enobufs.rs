@@ -6,9 +6,10 @@ mod sawtooth;
 
 use crate::grid::Column;
 use crate::judge::Finding;
-use crate::played::{Answer, NoAnswer, Played, Scenery, Waited, column, missing};
+use crate::played::{Answer, NoAnswer, Played, Scenery, Waited, column, missing, series_of};
 use crate::scene::{Keys, Scene};
 use crate::story::{Figure, Live, Next, Row, Story, Table};
+use narrows_experiment::probe;
 use narrows_report::chart::{Axis, Band, Chart, Draw, Role, Series};
 use narrows_report::points::number;
 
@@ -75,7 +76,8 @@ pub const STORY: Story = Story {
             ("sweep.host.tcp.metrics_cache", "off,100s"),
             ("run.duration", "1400ms"),
             ("run.warm_up", "1s"),
-        ]),
+        ])
+        .keeping_outcomes(),
     ],
     tables: &[
         Table::points(
@@ -360,13 +362,44 @@ fn the_threshold_is_inherited(played: &Played) -> Answer<Finding> {
     let scene = played.scene("second")?;
     let of = |cache| scene.value(&[("host.tcp.metrics_cache", cache)], "again.goodput");
     let (with, without) = (of("100s")? / 8e6, of("off")? / 8e6);
-    Ok(Finding::is(
-        format!(
-            "a second connection has {with:.0} MB/s with the metrics cache, {without:.0} MB/s where \
-             it was cleared"
+    let (left, begun) = thresholds(scene, "100s")?;
+    let (_, forgotten) = thresholds(scene, "off")?;
+    let segments = |threshold: Option<f64>| match threshold {
+        Some(bytes) => format!("{} segments", number(bytes / MSS, "")),
+        None => "none".to_owned(),
+    };
+    Ok(Finding::all([
+        Finding::is(
+            format!(
+                "a second connection has {with:.0} MB/s with the metrics cache, {without:.0} MB/s where \
+                 it was cleared"
+            ),
+            with >= 2.0 * without,
         ),
-        with >= 2.0 * without,
-    ))
+        Finding::is(
+            format!(
+                "the first leaves an ssthresh of {}, the second begins with {}, and where it was cleared {}",
+                segments(left),
+                segments(begun),
+                segments(forgotten)
+            ),
+            left.is_some() && left == begun && forgotten.is_none(),
+        ),
+    ]))
+}
+
+/// The last threshold of the first connection, and the first of the second.
+fn thresholds(scene: &Scenery, cache: &str) -> Answer<(Option<f64>, Option<f64>)> {
+    let run = scene.run(&[("host.tcp.metrics_cache", cache)])?;
+    let all: Vec<&probe::Series> = series_of(run, "flow").collect();
+    let [first, second] = all[..] else {
+        return Err(missing("course of two connections"));
+    };
+    let threshold = "ssthresh_bytes";
+    let (of_first, of_second) = (column(first, threshold)?, column(second, threshold)?);
+    let last = first.rows.last().and_then(|row| row[of_first]);
+    let begun = second.rows.first().and_then(|row| row[of_second]);
+    Ok((last, begun))
 }
 
 fn the_next_try_succeeds(played: &Played) -> Answer<Finding> {
