@@ -285,16 +285,10 @@ fn silent(said: &[Said]) -> LiveError {
             .map(|said| said.line.trim())
     };
     let output = last(Voice::Output).unwrap_or("nothing");
-    let error = last(Voice::Error).map(|line| format!(", and of an error: {line}"));
+    let error = last(Voice::Error).map(|line| format!("; error: {line}"));
     let error = error.unwrap_or_default();
-    let why = format!(
-        "the last that a node said is: {output}{error} (it takes the compiler of a release that is not \
-         too old: 25 can, Debian's {PACKAGE})"
-    );
-    LiveError::io(
-        "have nodes of Erlang/OTP ask and reply",
-        io::Error::other(why),
-    )
+    let why = format!("a node said last: {output}{error} (release 25 can: {PACKAGE})");
+    LiveError::io("ask nodes of Erlang/OTP", io::Error::other(why))
 }
 
 /// What the nodes said, if that is all that a server and so many clients say.
