@@ -376,7 +376,7 @@ mod tests {
         }
         let mut all = said.to_vec();
         let why = silent(&all).to_string();
-        assert!(why.contains("said is: replies 501 ("), "{why}");
+        assert!(why.contains("said last: replies 501 ("), "{why}");
         // An error is no word of the script's.
         for line in ["replies 7", "no compiler", ""] {
             all.push(Said {
