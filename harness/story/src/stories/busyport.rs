@@ -68,7 +68,7 @@ pub const STORY: Story = Story {
         Row::new("M22", a_refill_takes_a_fraction_of_a_second),
         Row::new("M23", other_connections_are_well),
         Row::new("M24", writers_are_suspended_and_it_is_told),
-        Row::new("M25", idle_links_wait_as_long),
+        Row::new("M25", idle_links_wait_as_long).because(SEVERAL_STALLS),
         Row::new("M26", latency_is_erratic),
         Row::new("M27", memory_rises_and_drains),
         Row::new("M33", not_blocking_cures).because(WAITS_ELSEWHERE),
@@ -370,6 +370,10 @@ fn not_blocking_cures(played: &Played) -> Answer<Finding> {
     }
     Ok(Finding::all(findings))
 }
+
+/// Why a gap is longer than the stall that began it.
+const SEVERAL_STALLS: &str = "a port is busy again as soon as those that it suspended have gone on and filled it, as Erlang's is: the server is \
+     often suspended once more before it comes to who waits, and their gap is all of these stalls, not one";
 
 /// Why memory is no more where nobody is suspended.
 const WAITS_ELSEWHERE: &str = "the gap is gone, and memory is not up: requests come whether or not those before have \
