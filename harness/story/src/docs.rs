@@ -217,6 +217,9 @@ pub fn markdown(grid: &Grid) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{claims, stories};
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn a_section_is_written_where_it_was_and_new_ones_in_the_order_of_the_list() {
@@ -229,6 +232,40 @@ mod tests {
         assert_eq!(again, page);
         let other = replaced(&page, "incast", "deux\n");
         assert!(!other.contains("two") && other.contains("one") && other.contains("three"));
+    }
+
+    /// No run of minutes says so: a page of `--full` that is older than its rows does not have their words.
+    #[test]
+    fn pages_of_all_runs_have_the_claims_and_reasons_of_today() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        for story in stories::ALL {
+            if story.rows.iter().all(|row| row.in_full.is_none()) {
+                continue;
+            }
+            let page = docs.join(FOLDER).join(full_name(story.name));
+            let text =
+                fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+            for row in story.rows {
+                let claim = claims::get(row.claim).expect("a claim");
+                let cells = [claim.id, claim.says, claim.show].map(|cell| cell.replace('|', "\\|"));
+                let begin = format!("| {} | ", cells.join(" | "));
+                let line = text.lines().find(|line| line.starts_with(&begin));
+                let old = || {
+                    let name = story.name;
+                    panic!(
+                        "{}: {} is old: `narrows story {name} --full --docs docs`",
+                        page.display(),
+                        claim.id
+                    )
+                };
+                let line = line.unwrap_or_else(old);
+                let why = Verdict::Differs(row.because.unwrap_or_default()).why();
+                let reason = format!("| differs: {why} |");
+                if !(line.ends_with("| holds |") || line.ends_with(&reason)) {
+                    old();
+                }
+            }
+        }
     }
 
     #[test]

@@ -39,6 +39,22 @@ pub struct BlastPacket {
 impl BlastPacket {
     /// Of its length, what is header: that of IPv4 and TCP.
     pub const HEADER: u32 = 40;
+
+    /// A data packet as its sender makes it, which may not be marked.
+    pub const fn new(from: HostId, to: HostId, len: u32, number: u64) -> Self {
+        Self {
+            from,
+            to,
+            len,
+            number,
+            is_ack: false,
+            ecn_capable: false,
+            marked: false,
+            corrupt: false,
+            dscp: 0,
+            trimmed: false,
+        }
+    }
 }
 
 impl Packet for BlastPacket {
@@ -215,16 +231,9 @@ impl Host for Blaster {
         }
         self.data += 1;
         Some(BlastPacket {
-            from: self.id,
-            to: HostId(0),
-            len: self.blast.len,
-            number: self.data,
-            is_ack: false,
             ecn_capable: self.blast.ecn_capable,
-            marked: false,
-            corrupt: false,
             dscp: self.blast.dscp,
-            trimmed: false,
+            ..BlastPacket::new(self.id, HostId(0), self.blast.len, self.data)
         })
     }
 

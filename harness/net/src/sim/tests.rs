@@ -273,18 +273,7 @@ fn drops_at_the_head_are_accounted_for() {
 
 /// Sends a packet from one host to another.
 fn send_at(network: &mut Network<BlastPacket>, now: SimTime, number: u64, (from, to): (u32, u32)) {
-    let packet = BlastPacket {
-        from: HostId(from),
-        to: HostId(to),
-        len: 1_000,
-        number,
-        is_ack: false,
-        ecn_capable: false,
-        marked: false,
-        corrupt: false,
-        dscp: 0,
-        trimmed: false,
-    };
+    let packet = BlastPacket::new(HostId(from), HostId(to), 1_000, number);
     network.send(now, HostId(from), packet, &mut NoTap).unwrap();
 }
 
@@ -745,18 +734,7 @@ impl Host for Script {
 }
 
 fn packet(from: u32, to: u32) -> BlastPacket {
-    BlastPacket {
-        from: HostId(from),
-        to: HostId(to),
-        len: 1_040,
-        number: 1,
-        is_ack: false,
-        ecn_capable: false,
-        marked: false,
-        corrupt: false,
-        dscp: 0,
-        trimmed: false,
-    }
+    BlastPacket::new(HostId(from), HostId(to), 1_040, 1)
 }
 
 fn scripts(nic: Capacity) -> World<Script> {

@@ -1,5 +1,6 @@
 //! `busyport`: the way to one node is slow, and all others wait for each other.
 
+mod figures;
 #[cfg(target_os = "linux")]
 mod live;
 
@@ -8,13 +9,10 @@ use crate::judge::{Finding, median};
 use crate::played::{Answer, NoAnswer, Played, Scenery, missing};
 use crate::scene::Scene;
 use crate::story::{Figure, Live, Next, Row, Story, Table};
-use narrows::Instant;
-use narrows_experiment::model::expect::number_in_base_unit;
 use narrows_experiment::net::packet::HostId;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::stats::quantile;
 use narrows_experiment::traffic::{AppSpan, Process, SpanKind};
-use narrows_report::chart::{Axis, Band, Chart, Draw, Series};
 use narrows_report::points::number;
 use std::collections::BTreeSet;
 
@@ -68,14 +66,14 @@ pub const STORY: Story = Story {
         Row::new("M22", a_refill_takes_a_fraction_of_a_second),
         Row::new("M23", other_connections_are_well),
         Row::new("M24", writers_are_suspended_and_it_is_told),
-        Row::new("M25", idle_links_wait_as_long).because(SEVERAL_STALLS),
+        Row::new("M25", idle_links_wait_as_long).because(SUSPENDED_AGAIN),
         Row::new("M26", latency_is_erratic),
         Row::new("M27", memory_rises_and_drains),
         Row::new("M33", not_blocking_cures).because(WAITS_ELSEWHERE),
     ],
     figures: &[
-        Figure::first(who_waits),
-        Figure::named("servers", all_servers),
+        Figure::first(figures::who_waits),
+        Figure::named("servers", figures::all_servers),
     ],
     next: &[
         Next::new(
@@ -266,34 +264,56 @@ fn writers_are_suspended_and_it_is_told(played: &Played) -> Answer<Finding> {
 
 fn idle_links_wait_as_long(played: &Played) -> Answer<Finding> {
     let run = run(played, "suspend")?;
-    let (mut of_stalls, mut shares, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut nodes = Vec::new();
+    // Each with the stall that began it.
+    let mut waits = Vec::new();
     for stall in stalls(run) {
         let (gaps, stall) = (gaps(run, stall), length(run, stall));
         nodes.push(gaps.len() as f64);
-        of_stalls.extend(gaps.iter().map(|gap| gap.length / stall));
-        shares.extend(gaps.into_iter().map(|gap| gap.length / gap.suspended));
+        waits.extend(gaps.into_iter().map(|gap| (gap, stall)));
     }
-    let middle = |shares: &[f64]| median(shares).ok_or_else(|| missing("node that waits"));
-    Ok(Finding::all([
+    let (longer, once): (Vec<_>, Vec<_>) = waits
+        .iter()
+        .partition(|(gap, stall)| gap.suspended > *stall);
+    let over_stall = |waits: &[&(Gap, f64)]| {
+        let shares: Vec<f64> = waits
+            .iter()
+            .map(|(gap, stall)| gap.length / stall)
+            .collect();
+        median(&shares)
+    };
+    let all: Vec<_> = waits.iter().collect();
+    let of_all: Vec<f64> = all
+        .iter()
+        .map(|(gap, _)| gap.length / gap.suspended)
+        .collect();
+    let nobody = || missing("node that waits");
+    let finding = Finding::all([
         Finding::is(
             format!("{:.0} nodes wait for each", median(&nodes).unwrap_or(0.0)),
             median(&nodes) == Some(10.0),
         ),
         Finding::near(
             "median of their gap over the stall",
-            middle(&of_stalls)?,
+            over_stall(&all).ok_or_else(nobody)?,
             1.0,
             0.1,
             "",
         ),
         Finding::near(
             "over all that the server was suspended in the gap, about 1 by construction of a serial server,",
-            middle(&shares)?,
+            median(&of_all).ok_or_else(nobody)?,
             1.0,
             0.1,
             "",
         ),
-    ]))
+    ]);
+    Ok(finding.and_words(format_args!(
+        ". In {} of {} gaps the server is suspended again; in the others the median is {}",
+        longer.len(),
+        waits.len(),
+        over_stall(&once).map_or_else(|| "-".to_owned(), |share| number(share, "")),
+    )))
 }
 
 /// A quantile of what calls took in ms between nodes of which none is the slow way's.
@@ -372,8 +392,9 @@ fn not_blocking_cures(played: &Played) -> Answer<Finding> {
 }
 
 /// Why a gap is longer than the stall that began it.
-const SEVERAL_STALLS: &str = "a port is busy again as soon as those that it suspended have gone on and filled it, as Erlang's is: the server is \
-     often suspended once more before it comes to who waits, and their gap is all of these stalls, not one";
+const SUSPENDED_AGAIN: &str = "a server that goes on may next have a reply for the slow node, and is suspended again \
+    before it has served the others: they wait for more than one stall. Where that does not happen they wait as long \
+    as the stall";
 
 /// Why memory is no more where nobody is suspended.
 const WAITS_ELSEWHERE: &str = "the gap is gone, and memory is not up: requests come whether or not those before have \
@@ -383,222 +404,3 @@ const WAITS_ELSEWHERE: &str = "the gap is gone, and memory is not up: requests c
     writers are; with 256 to 19.3 in either case (`narrows run busy-port --set limit=128KiB --sweep \
     traffic.mesh.limit=64,256`). Queues of ports alone, which is not all of it, do hold several times as much, as \
     nodes of Erlang/OTP show live (docs/LIVE.md)";
-
-/// What the change of the experiment has.
-fn change(scene: &Scenery, key: &str) -> Answer<String> {
-    let text = scene.experiment().get(&format!("change.0.{key}"));
-    text.ok_or_else(|| missing(key))
-}
-
-/// A time of it, in ms.
-fn changed(scene: &Scenery, key: &str) -> Answer<f64> {
-    let ns = number_in_base_unit(&change(scene, key)?);
-    Ok(ns.ok_or_else(|| missing(key))? / 1e6)
-}
-
-/// From when to when the way to the lost node is slow, in ms.
-fn slow(played: &Played) -> Answer<Band> {
-    let scene = played.scene("mesh")?;
-    let from = changed(scene, "at")?;
-    Ok(Band {
-        from,
-        to: from + changed(scene, "for")?,
-        label: format!(
-            "the way to {} has {}",
-            name(LOST),
-            change(scene, "link.rate")?
-        ),
-        group: 0,
-    })
-}
-
-/// The time that figures show: from before the way is slow until servers are free again.
-fn shown(slow: &Band) -> (f64, f64) {
-    (slow.from - 100.0, slow.to + 400.0)
-}
-
-/// In ms.
-fn ms(at: Instant) -> f64 {
-    at.as_nanos() as f64 / 1e6
-}
-
-/// Bars at a height.
-fn bars(spans: impl IntoIterator<Item = (f64, f64)>, y: f64) -> impl Iterator<Item = (f64, f64)> {
-    // A value that no scale can show parts one from the next.
-    let parts = move |(from, to)| [(from, y), (to, y), (f64::NAN, y)];
-    spans.into_iter().flat_map(parts)
-}
-
-/// A time, in ms, that is no queue.
-fn is_long((from, to): &(f64, f64)) -> bool {
-    (to - from) * 1e6 > LONG
-}
-
-/// When a node waits without hearing anything, of when its requests were put and answered, in ms: from the
-/// reply before, or from when something is asked, to the next reply.
-fn idle_waits(calls: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut replies: Vec<f64> = calls.iter().map(|call| call.1).collect();
-    replies.sort_by(f64::total_cmp);
-    let mut before = f64::NEG_INFINITY;
-    let waits = replies.into_iter().map(|reply| {
-        let last = std::mem::replace(&mut before, reply);
-        let asked = calls.iter().filter(|call| call.1 > last).map(|call| call.0);
-        (asked.fold(reply, f64::min).max(last), reply)
-    });
-    waits.collect()
-}
-
-/// Who waits for whom: the server that a busy port suspended for the longest time, and each node that it
-/// serves.
-fn who_waits(played: &Played) -> Answer<Chart> {
-    let run = run(played, "suspend")?;
-    let slow = slow(played)?;
-    let (from, to) = shown(&slow);
-    let longest = stalls(run)
-        .into_iter()
-        .max_by(|a, b| length(run, a).total_cmp(&length(run, b)));
-    let server = longest.ok_or_else(|| missing("suspended server"))?.host;
-    // From above: the server, the lost node, the others.
-    let others = nodes(run).into_iter();
-    let others = others.filter(|node| *node != LOST && *node != server);
-    let rows: Vec<HostId> = [LOST].into_iter().chain(others).collect();
-    let top = rows.len() as f64;
-    let (mut idle, mut lost, mut replies) = (Vec::new(), Vec::new(), Vec::new());
-    for (n, client) in rows.iter().enumerate() {
-        let y = top - 1.0 - n as f64;
-        let calls = run.transfers.iter();
-        let calls = calls.filter(|t| t.from == Some(server) && t.to == *client);
-        let calls: Vec<(f64, f64)> = calls.map(|t| (ms(t.began), ms(t.began + t.took))).collect();
-        let waits = idle_waits(&calls).into_iter().filter(is_long);
-        let kind = if *client == LOST {
-            &mut lost
-        } else {
-            &mut idle
-        };
-        kind.extend(bars(waits, y));
-        let came = calls.iter().map(|call| (call.1, y));
-        replies.extend(came.filter(|(x, _)| (from..=to).contains(x)));
-    }
-    let own = suspensions(run).filter(|span| span.host == server);
-    let suspended = own.map(|span| {
-        let began = ms(span.began);
-        (began, began + length(run, span) / 1e6)
-    });
-    let suspended = bars(suspended.filter(is_long), top).collect();
-    let mut words: Vec<String> = rows.iter().rev().copied().map(name).collect();
-    let (server, peer) = (name(server), name(LOST));
-    words.push(format!("{server}'s server"));
-    let bar = |name: String, group: usize, points: Vec<(f64, f64)>| Series {
-        name,
-        draw: Draw::Bars,
-        group,
-        points,
-        ..Series::default()
-    };
-    Ok(Chart {
-        title: format!("Who waits for {server}, whose server the port to {peer} suspends"),
-        x: Axis {
-            label: "Time (ms)".to_owned(),
-            range: Some((from, to)),
-            ..Axis::default()
-        },
-        y: Axis {
-            label: format!("Who asks {server}"),
-            words,
-            ..Axis::default()
-        },
-        series: vec![
-            bar(
-                format!("suspended by the busy port to {peer}"),
-                1,
-                suspended,
-            ),
-            bar(format!("waits for {server}, over an idle link"), 4, idle),
-            bar(format!("waits for {server}, over the slow link"), 3, lost),
-            Series {
-                name: format!("a reply of {server} arrives"),
-                draw: Draw::Dots,
-                points: replies,
-                ..Series::default()
-            },
-        ],
-        bands: vec![slow],
-        notes: vec![format!(
-            "Bars are times of more than {:.0} ms. {server} is the server that was suspended for the longest time.",
-            LONG / 1e6
-        )],
-        ..Chart::default()
-    })
-}
-
-/// All servers: a line for each long suspension, and dots for replies.
-fn all_servers(played: &Played) -> Answer<Chart> {
-    let run = run(played, "suspend")?;
-    let slow = slow(played)?;
-    let (from, to) = shown(&slow);
-    let inside = |x: &f64| (from..=to).contains(x);
-    let replies: Vec<(f64, f64)> = run
-        .transfers
-        .iter()
-        .filter_map(|t| Some((ms(t.began + t.took), f64::from(t.from?.0))))
-        .filter(|(x, _)| inside(x))
-        .collect();
-    let suspended = stalls(run).into_iter().flat_map(|stall| {
-        let began = ms(stall.began);
-        let span = (began, began + length(run, stall) / 1e6);
-        bars([span], f64::from(stall.host.0))
-    });
-    Ok(Chart {
-        title: "Replies that each node's server gave, and when a busy port suspended it".to_owned(),
-        x: Axis {
-            label: "Time (ms)".to_owned(),
-            range: Some((from, to)),
-            ..Axis::default()
-        },
-        y: Axis {
-            label: "Node that serves".to_owned(),
-            words: nodes(run).into_iter().map(name).collect(),
-            ..Axis::default()
-        },
-        series: vec![
-            Series {
-                name: "a reply is with who asked".to_owned(),
-                draw: Draw::Dots,
-                points: replies,
-                ..Series::default()
-            },
-            Series {
-                name: format!("server suspended by the port to {}", name(LOST)),
-                draw: Draw::Bars,
-                group: 1,
-                points: suspended.collect(),
-                ..Series::default()
-            },
-        ],
-        bands: vec![slow],
-        ..Chart::default()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// From when something is asked, or from the reply before, to the next reply.
-    #[test]
-    fn who_asks_waits_from_the_reply_before() {
-        let calls = [(0.0, 1.0), (5.0, 40.0), (6.0, 41.0), (50.0, 51.0)];
-        let waits = [(0.0, 1.0), (5.0, 40.0), (40.0, 41.0), (50.0, 51.0)];
-        assert_eq!(idle_waits(&calls), waits);
-        // Replies may come in another order than requests.
-        assert_eq!(
-            idle_waits(&[(0.0, 9.0), (1.0, 2.0)]),
-            [(0.0, 2.0), (2.0, 9.0)]
-        );
-        let long: Vec<_> = waits.into_iter().filter(is_long).collect();
-        assert_eq!(long, [(5.0, 40.0)]);
-        let points: Vec<_> = bars(long, 3.0).collect();
-        assert_eq!(points[..2], [(5.0, 3.0), (40.0, 3.0)]);
-        assert!(points[2].0.is_nan());
-    }
-}

@@ -140,7 +140,9 @@ fn no_drops_and_a_victim(played: &Played) -> Answer<Finding> {
         ),
     ]);
     Ok(finding.and_words(format_args!(
-        "; where DCTCP keeps ports from filling, the victim has {} times as much under pause frames",
+        ". The text's set-up is hosts of 1 Gb/s that query each other; judged is `pause-victim`, copies without an end \
+         across trunks of 40 Gb/s. Where DCTCP keeps ports from filling, the victim has {} times as much under pause \
+         frames",
         number(victim(played, ON, "dctcp")? / held, "")
     )))
 }

@@ -51,16 +51,8 @@ impl Tap<BlastPacket> for Fates {
 
 fn packet(number: u64, from: u32, to: u32, len: u32) -> BlastPacket {
     BlastPacket {
-        from: HostId(from),
-        to: HostId(to),
-        len,
-        number,
-        is_ack: false,
         ecn_capable: true,
-        marked: false,
-        corrupt: false,
-        dscp: 0,
-        trimmed: false,
+        ..BlastPacket::new(HostId(from), HostId(to), len, number)
     }
 }
 

@@ -112,16 +112,9 @@ fn run(spec: &Star, sent: &[Sent], looks: &[SimTime]) -> Run {
         }
         handle(&mut network, &mut log, now);
         let packet = BlastPacket {
-            from: HostId(s.from),
-            to: HostId(s.to),
-            len: s.len,
-            number,
-            is_ack: false,
             ecn_capable: s.ecn_capable,
-            marked: false,
-            corrupt: false,
             dscp: (s.from as u8) << 3,
-            trimmed: false,
+            ..BlastPacket::new(HostId(s.from), HostId(s.to), s.len, number)
         };
         network.send(now, HostId(s.from), packet, &mut log).unwrap();
     }

@@ -342,7 +342,8 @@ pub(super) const ROWS: &[Row] = &[
             "calibrated, a fit and no prediction: that ports mark from 5 packets on is chosen so that it holds. ",
         );
         Ok(finding.and_words(format_args!(
-            "; with the 20 that DCTCP's authors have at 1 Gb/s it does not: {} and {}, since the first windows of seven replies of 10 kB that meet, or of three of 30 kB, overfill the \
+            "; with the 20 that DCTCP's authors have at 1 Gb/s it does not: {} and {}, since the first windows of \
+             seven replies of 10 kB that meet, or of three of 30 kB, overfill the \
              port before a mark comes back (through 128 KiB, where they fit, {} of 30 kB); with 10, {} and {} \
              (`narrows run microbursts --set cc=dctcp --set load=250Mb/s --set host.tcp.loss_detection=sack \
              --sweep size=10kB,30kB --sweep network.queue.threshold=5p,10p,20p`)",
@@ -418,7 +419,7 @@ pub(super) const ROWS: &[Row] = &[
     })
     .because(
         "drops cannot stay both in packets and in bits: with an MTU of 9000 a reply of 10 kB is two packets \
-         in place of seven, and those dropped are mostly the full ones",
+         in place of seven",
     ),
     Row::new("M32", copies::a_limit_at_ticks_is_worse),
     Row::new("M34", |played| {

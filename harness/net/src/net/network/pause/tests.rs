@@ -121,16 +121,9 @@ fn run_in(
         }
         handle(&mut network, &mut log, now);
         let packet = BlastPacket {
-            from: HostId(s.from),
-            to: HostId(s.to),
-            len: s.len,
-            number,
-            is_ack: false,
             ecn_capable: true,
-            marked: false,
-            corrupt: false,
             dscp: s.dscp,
-            trimmed: false,
+            ..BlastPacket::new(HostId(s.from), HostId(s.to), s.len, number)
         };
         network.send(now, HostId(s.from), packet, &mut log).unwrap();
     }
@@ -716,16 +709,5 @@ fn a_pause_too_short_to_be_renewed_is_refused() {
 }
 
 fn packet() -> BlastPacket {
-    BlastPacket {
-        from: HostId(0),
-        to: HostId(1),
-        len: 1_500,
-        number: 0,
-        is_ack: false,
-        ecn_capable: false,
-        marked: false,
-        corrupt: false,
-        dscp: 0,
-        trimmed: false,
-    }
+    BlastPacket::new(HostId(0), HostId(1), 1_500, 0)
 }
