@@ -3,7 +3,8 @@
 //! the frame is left.
 
 use crate::SEGMENT;
-use narrows::buffer::{Bytes, RecvRing, SendRing};
+use bytes::{Bytes, BytesMut};
+use narrows::buffer::{RecvRing, SendRing};
 use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::{Boxed, Connection, Event, Opening};
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
@@ -82,7 +83,7 @@ impl Wired {
 
     /// The same where the user hands chunks over and takes the device's buffers over.
     pub fn connected_without_copies() -> Self {
-        let buffers = (0..FRAMES).map(|_| vec![0; FRAME_LEN].into()).collect();
+        let buffers = (0..FRAMES).map(|_| Bytes::new()).collect();
         Self::with_frames(Frames::Shared(buffers))
     }
 
@@ -204,12 +205,11 @@ fn carry(
     lens.clear();
     while lens.len() < FRAMES {
         let at = lens.len();
-        let mut taken = Vec::new();
+        let mut taken = BytesMut::new();
         let frame = match frames {
             Frames::Fixed(frames) => &mut frames[at][..],
             Frames::Shared(frames) => {
-                // Without a copy where nobody has kept it.
-                taken = Vec::from(std::mem::take(&mut frames[at]));
+                taken = unused(std::mem::take(&mut frames[at]));
                 &mut taken[..]
             }
         };
@@ -217,7 +217,7 @@ fn carry(
             headers.emit(&payload, frame).expect("it fits")
         });
         if let Frames::Shared(frames) = frames {
-            frames[at] = taken.into();
+            frames[at] = taken.freeze();
         }
         match sent {
             Some(len) => lens.push(len),
@@ -242,6 +242,20 @@ fn carry(
         read.expect("just written");
     }
     data
+}
+
+/// A frame that nobody keeps: this one, or a new one.
+fn unused(frame: Bytes) -> BytesMut {
+    frame
+        .try_into_mut()
+        .ok()
+        .filter(|frame| !frame.is_empty())
+        .unwrap_or_else(|| {
+            let mut new = BytesMut::zeroed(FRAME_LEN);
+            // As `narrows::device::Buffers` has them: sharing it again allocates nothing.
+            drop(new.split_to(0));
+            new
+        })
 }
 
 /// Two bare connections: headers go over as they are, bytes are copied in, across, and out.

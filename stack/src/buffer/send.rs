@@ -9,6 +9,7 @@ use super::ring::{BytesView, Ring};
 use super::{SendBuffer, Trimmed};
 use crate::memory::{Charge, Ledger, Need};
 use bytes::{Buf, Bytes};
+use core::cell::Cell;
 use core::ops::Range;
 use narrows_congestion::ByteCount;
 use std::collections::VecDeque;
@@ -35,6 +36,9 @@ struct Pieces {
     end: u64,
     /// Blocks by their size, chunks by what was taken of them.
     charge: Charge,
+    /// The piece that the last view began in, unless it has been let go of since: the next view most
+    /// often begins there, too.
+    viewed: Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -130,13 +134,12 @@ impl Pieces {
     }
 
     fn view(&self, range: &Range<u64>) -> BytesView<'_> {
-        let behind = self.list.partition_point(|p| p.start <= range.start);
         let part = |at: usize| {
             self.list
                 .get(at)
                 .map_or(Default::default(), |p| p.part(range))
         };
-        let (at, len) = (behind.saturating_sub(1), (range.end - range.start) as usize);
+        let (at, len) = (self.piece_at(range.start), (range.end - range.start) as usize);
         let first = part(at);
         if first.len() == len {
             return BytesView::new(first, &[]);
@@ -144,6 +147,19 @@ impl Pieces {
         let view = BytesView::new(first, part(at + 1));
         assert_eq!(view.len(), len, "a view is no longer than MIN_SHARED");
         view
+    }
+
+    /// Which piece has the byte at `offset`, or ends there and is the last.
+    fn piece_at(&self, offset: u64) -> usize {
+        let at = self.viewed.get();
+        let has = |p: &Piece| (p.start..p.end()).contains(&offset);
+        if self.list.get(at).is_some_and(has) {
+            return at;
+        }
+        let behind = self.list.partition_point(|p| p.start <= offset);
+        let at = behind.saturating_sub(1);
+        self.viewed.set(at);
+        at
     }
 
     fn release(&mut self, offset: u64) {
@@ -154,6 +170,7 @@ impl Pieces {
             let memory = first.bytes.memory();
             self.charge.set(self.charge.bytes() - memory);
             self.list.pop_front();
+            self.viewed.set(self.viewed.get().saturating_sub(1));
         }
     }
 }

@@ -1,60 +1,78 @@
 //! Buffers for frames, each used again once whoever kept it lets go of it.
 
-use crate::buffer::Bytes;
-use std::sync::{Arc, Mutex, PoisonError};
+use bytes::{Bytes, BytesMut};
 
-/// As many unused buffers are kept for the next frames.
-const SPARE: usize = 32;
-
-/// Buffers of one size. What was let go of last is used first: it is in the processor's cache.
-pub(super) struct Buffers {
+/// Buffers of one size, one of which is written at a time.
+///
+/// A device that reads each frame into [`buffer`](Self::buffer) and shows what
+/// [`share`](Self::share) gives as the frame's [buffer](crate::interface::RxFrame::buffer) lets the
+/// user take payload over without a copy. A buffer that nobody keeps any more is used again, the
+/// first one first, so that a user who lets go of each batch has few, which stay in the
+/// processor's cache.
+#[derive(Debug)]
+pub struct Buffers {
+    /// Bytes of each.
     size: usize,
-    spare: Arc<Spare>,
-}
-
-type Spare = Mutex<Vec<Box<[u8]>>>;
-
-/// A buffer that goes back to the others.
-struct Shared {
-    bytes: Box<[u8]>,
-    spare: Arc<Spare>,
-}
-
-impl AsRef<[u8]> for Shared {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE {
-            spare.push(std::mem::take(&mut self.bytes));
-        }
-    }
+    /// As many are known once they are shared.
+    most: usize,
+    /// What is written now, if it is not empty.
+    current: BytesMut,
+    /// Shared ones, which others may keep.
+    shared: Vec<Bytes>,
+    /// Where among these the next one is to be.
+    next: usize,
 }
 
 impl Buffers {
-    /// Buffers of `size` bytes.
-    pub(super) fn new(size: usize) -> Self {
+    /// Buffers of `size` bytes, of which `most` at most (one at least) are kept to be used again.
+    pub fn new(size: usize, most: usize) -> Self {
         Self {
             size,
-            spare: Arc::default(),
+            most: most.max(1),
+            current: BytesMut::new(),
+            shared: Vec::new(),
+            next: 0,
         }
     }
 
-    /// A buffer, with whatever bytes.
-    pub(super) fn take(&self) -> Box<[u8]> {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        let spare = spare.pop();
-        spare.unwrap_or_else(|| vec![0; self.size].into_boxed_slice())
+    /// The buffer for the next frame, with whatever bytes; the same one until it is shared.
+    pub fn buffer(&mut self) -> &mut [u8] {
+        if self.current.is_empty() {
+            self.current = self.unused();
+        }
+        &mut self.current
     }
 
     /// The same buffer, to be looked at and kept by anyone.
-    pub(super) fn share(&self, bytes: Box<[u8]>) -> Bytes {
-        let spare = self.spare.clone();
-        Bytes::from_owner(Shared { bytes, spare })
+    pub fn share(&mut self) -> &Bytes {
+        self.buffer();
+        let bytes = std::mem::take(&mut self.current).freeze();
+        let at = self.next;
+        self.next = (at + 1) % self.most;
+        match self.shared.get_mut(at) {
+            Some(place) => *place = bytes,
+            None => self.shared.push(bytes),
+        }
+        &self.shared[at]
+    }
+
+    /// The first one if nobody keeps it, else the next, else a new one in its place.
+    fn unused(&mut self) -> BytesMut {
+        for at in [0, self.next] {
+            if let Some(place) = self.shared.get_mut(at) {
+                match std::mem::take(place).try_into_mut() {
+                    Ok(bytes) => {
+                        self.next = at;
+                        return bytes;
+                    }
+                    Err(kept) => *place = kept,
+                }
+            }
+        }
+        let mut new = BytesMut::zeroed(self.size);
+        // From the first split on its count lies beside it, and sharing it allocates nothing.
+        drop(new.split_to(0));
+        new
     }
 }
 
@@ -64,28 +82,42 @@ mod tests {
 
     #[test]
     fn a_buffer_is_used_again_when_nobody_keeps_it() {
-        let buffers = Buffers::new(100);
-        let mut first = buffers.take();
-        first[0] = 7;
-        let first = buffers.share(first);
+        let mut buffers = Buffers::new(100, 2);
+        buffers.buffer()[0] = 7;
+        let first = buffers.share().clone();
         let at = first.as_ptr();
         let kept = first.slice(..1);
         drop(first);
-        let second = buffers.take();
-        assert_ne!(second.as_ptr(), at);
+        let second = buffers.buffer().as_ptr();
+        assert_ne!(second, at);
+        assert_eq!(buffers.share().as_ptr(), second);
         assert_eq!(kept[0], 7);
         drop(kept);
-        let third = buffers.take();
-        assert_eq!(third.as_ptr(), at);
+        assert_eq!(buffers.buffer().as_ptr(), at);
+        assert_eq!(buffers.buffer().len(), 100);
     }
 
     #[test]
-    fn no_more_are_kept_than_are_worth_it() {
-        let buffers = Buffers::new(100);
-        let all: Vec<Bytes> = (0..2 * SPARE)
-            .map(|_| buffers.share(vec![0; 100].into()))
+    fn what_is_kept_is_nobody_elses_to_write_and_no_more_are_kept_than_asked_for() {
+        let mut buffers = Buffers::new(100, 3);
+        let kept: Vec<Bytes> = (0..10)
+            .map(|n| {
+                buffers.buffer().fill(n);
+                buffers.share().clone()
+            })
             .collect();
-        drop(all);
-        assert_eq!(buffers.spare.lock().unwrap().len(), SPARE);
+        for (n, bytes) in kept.iter().enumerate() {
+            assert_eq!(bytes[..], [n as u8; 100]);
+        }
+        assert_eq!(buffers.shared.len(), 3);
+        // The last nine are kept: the ring is at its second place.
+        drop(kept);
+        let used: Vec<_> = (0..3)
+            .map(|_| {
+                buffers.buffer();
+                buffers.share().clone().as_ptr()
+            })
+            .collect();
+        assert_eq!(used[0], used[1], "the first one serves all when it is free");
     }
 }

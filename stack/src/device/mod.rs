@@ -26,6 +26,7 @@ pub(crate) mod sys;
 pub mod tap;
 pub mod xdp;
 
+pub use buffers::Buffers;
 pub use error::InterfaceError;
 
 use crate::interface::{Capabilities, RxFrame, TxFrame};

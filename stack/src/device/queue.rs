@@ -20,6 +20,8 @@ const GSO_ECN: u8 = 0x80;
 
 /// The largest super-frame, a tag and the header.
 const READ_BUFFER: usize = 65_536 + 18 + VNET_LEN;
+/// As many buffers of it are used again.
+const KEPT: usize = 32;
 
 /// One queue of frames in both directions.
 pub(super) struct FrameQueue {
@@ -28,22 +30,18 @@ pub(super) struct FrameQueue {
     pub(super) stats: DeviceStats,
     /// Frames begin with a virtio header.
     offload: bool,
-    /// For the next frame.
-    buffer: Box<[u8]>,
     buffers: Buffers,
 }
 
 impl FrameQueue {
     /// Frames go through `fd`, with a virtio header if the capabilities have any offload.
     pub(super) fn new(fd: OwnedFd, capabilities: Capabilities) -> Self {
-        let buffers = Buffers::new(READ_BUFFER);
         Self {
             fd,
             capabilities,
             stats: DeviceStats::default(),
             offload: capabilities.checksum,
-            buffer: buffers.take(),
-            buffers,
+            buffers: Buffers::new(READ_BUFFER, KEPT),
         }
     }
 
@@ -54,7 +52,7 @@ impl FrameQueue {
     ) -> io::Result<usize> {
         let mut received = 0;
         while received < budget {
-            let read = sys::read(self.fd.as_fd(), &mut self.buffer);
+            let read = sys::read(self.fd.as_fd(), self.buffers.buffer());
             let len = match read {
                 Ok(len) if len > 0 => len,
                 // What has come is dealt with first; the next call tells the rest.
@@ -73,11 +71,12 @@ impl FrameQueue {
             received += 1;
             self.stats.received += 1;
             // What is kept of a short one is copied.
-            let shared = (len * 2 >= READ_BUFFER && self.offload).then(|| {
-                let buffer = std::mem::replace(&mut self.buffer, self.buffers.take());
-                self.buffers.share(buffer)
-            });
-            let buffer = shared.as_deref().unwrap_or(&self.buffer);
+            let (buffer, shared) = if len * 2 >= READ_BUFFER && self.offload {
+                let shared = self.buffers.share();
+                (&shared[..], Some(shared))
+            } else {
+                (&*self.buffers.buffer(), None)
+            };
             let Some(frame) = buffer.get(..len) else {
                 self.stats.bad += 1;
                 continue;
@@ -98,7 +97,7 @@ impl FrameQueue {
                 bytes,
                 checksum,
                 segment_size,
-                buffer: shared.as_ref(),
+                buffer: shared,
             });
         }
         Ok(received)
