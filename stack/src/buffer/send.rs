@@ -139,7 +139,10 @@ impl Pieces {
                 .get(at)
                 .map_or(Default::default(), |p| p.part(range))
         };
-        let (at, len) = (self.piece_at(range.start), (range.end - range.start) as usize);
+        let (at, len) = (
+            self.piece_at(range.start),
+            (range.end - range.start) as usize,
+        );
         let first = part(at);
         if first.len() == len {
             return BytesView::new(first, &[]);
