@@ -4,7 +4,10 @@
 //! [`hold`]: the receiver polls and merges, and its aggregates wait for more until a timer
 //! (`gro_flush_timeout`), as interrupts of a NIC would; one flow has a large window, the other a
 //! small one; the sender may be ours ([`hold_ours`]). [`local_drop`]: the sender's own queue is too
-//! small, so that sends are refused.
+//! small, so that sends are refused. [`remembering`]: one flow after another from such a sender, and what
+//! the second takes from the first.
+
+pub mod remembering;
 
 use crate::facing::{Facing, Stop};
 use crate::lab::FRAME;
@@ -82,7 +85,10 @@ pub fn hold(spec: &HoldSpec, cancel: &AtomicBool) -> Result<HoldRun, LiveError> 
     let diag = pair.a.namespace().run(Netlink::open_diag);
     let mut diag = diag.and_then(|diag| diag).map_err(failed)?;
     let mut seen = Vec::new();
-    let mut look = || seen.extend(ends(&from[1]).and_then(|ends| diag.round_trip(ends).ok()));
+    let mut look = || {
+        let known = ends(&from[1]).and_then(|ends| diag.known(ends).ok());
+        seen.extend(known.map(|known| known.round_trip));
+    };
     let bytes = run((&from, &to), spec.span, cancel, &mut look).map_err(failed)?;
     let segments_per_packet = merged.segments_per_packet(&pair).map_err(failed)?;
     let rate = |n: u64| n as f64 * 8.0 / spec.span.as_secs_f64();
@@ -225,13 +231,22 @@ pub fn local_drop(spec: &LocalDropSpec, cancel: &AtomicBool) -> Result<LocalDrop
     // Of a super-frame the shaper queues what fits, and the rest is lost without a word.
     pair.a.limit_segments(1).map_err(failed)?;
     let flow = pair.connect(|_| Ok(())).map_err(failed)?;
-    let before = pair.a.counted().map_err(failed)?;
-    let (from, to) = flow;
-    let bytes = run((&[from], &[to]), spec.span, cancel, &mut || {}).map_err(failed)?;
+    local_drop_at(&pair, flow, spec.span, cancel).map_err(failed)
+}
+
+/// Runs a flow and counts what comes of it.
+fn local_drop_at(
+    pair: &Pair,
+    (from, to): (TcpStream, TcpStream),
+    span: Duration,
+    cancel: &AtomicBool,
+) -> io::Result<LocalDropRun> {
+    let (before, drops) = (pair.a.counted()?, pair.a.drops()?);
+    let bytes = run((&[from], &[to]), span, cancel, &mut || {})?;
     Ok(LocalDropRun {
-        goodput: bytes[0] as f64 * 8.0 / spec.span.as_secs_f64(),
-        refused: pair.a.drops().map_err(failed)?,
-        again: pair.a.counted().map_err(failed)?.since(&before).again,
+        goodput: bytes[0] as f64 * 8.0 / span.as_secs_f64(),
+        refused: pair.a.drops()? - drops,
+        again: pair.a.counted()?.since(&before).again,
     })
 }
 

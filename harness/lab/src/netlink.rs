@@ -2,9 +2,11 @@
 
 mod attributes;
 mod diag;
+mod generic;
 mod interface;
 mod message;
 pub(super) mod offload;
+mod remembered;
 
 #[cfg(test)]
 pub(super) use attributes::Writer;
@@ -12,6 +14,7 @@ pub(super) use attributes::{malformed, u32_at};
 pub(super) use interface::{Link, LinkKind};
 pub(super) use message::{Answer, Request};
 
+pub(super) use diag::Known;
 use message::{Content, Messages};
 use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 use netlink_sys::{Socket, SocketAddr};

@@ -11,6 +11,7 @@ pub use course::{Course, Falls, Turn};
 pub use losing::Losses;
 
 use crate::LiveError;
+use crate::bulk::remembering::Thresholds;
 use crate::lab::{self, FRAME, Owned, Plug, Port};
 use crate::shaper::Shape;
 use crate::sockets;
@@ -82,6 +83,8 @@ pub struct RefusingRun {
     pub falls: Falls,
     /// Its window, since it began.
     pub course: Course,
+    /// With a connection before it, what it has of that; what is stored is not looked at.
+    pub thresholds: Thresholds,
 }
 
 /// Runs it in a lab of its own.
@@ -154,13 +157,15 @@ async fn flow(
         let _ = seen.begun.set(Clock.now());
         Ok::<_, io::Error>((sender??, accepted?.0))
     };
+    let mut thresholds = Thresholds::default();
     if let Some(before) = spec.before {
         let (sender, receiver) = connect().await?;
-        carry(sender, receiver, before.size).await?;
+        thresholds.left = carry(sender, receiver, before.size).await?;
         // Until the last acknowledgement is back, which closes it.
         tokio::time::sleep(spec.delay * 4).await;
     }
     let (mut sender, mut receiver) = connect().await?;
+    thresholds.begun = threshold(&sender)?;
     let (begin, mut events) = (Clock.now(), sender.trace(EVENTS)?);
     let reading = async {
         let from = tokio::time::Instant::now() + spec.warm_up;
@@ -181,11 +186,22 @@ async fn flow(
         again: told.again,
         falls: told.falls,
         course: told.course,
+        thresholds,
     })
 }
 
-/// Carries so much, and closes: the receiver first.
-async fn carry(mut sender: TcpStream, mut receiver: TcpStream, size: ByteCount) -> io::Result<()> {
+/// In whole segments.
+fn threshold(of: &TcpStream) -> io::Result<Option<u32>> {
+    let segments = of.info()?.tcpi_snd_ssthresh;
+    Ok(Some(segments).filter(|segments| *segments < u32::MAX))
+}
+
+/// Carries so much, and closes: the receiver first. The threshold that the sender is left with.
+async fn carry(
+    mut sender: TcpStream,
+    mut receiver: TcpStream,
+    size: ByteCount,
+) -> io::Result<Option<u32>> {
     let writing = async {
         let chunk = vec![b'.'; CHUNK];
         let mut left = size.get();
@@ -210,7 +226,9 @@ async fn carry(mut sender: TcpStream, mut receiver: TcpStream, size: ByteCount) 
     };
     let (wrote, read) = tokio::join!(writing, reading);
     wrote.and(read)?;
-    sender.shutdown().await
+    let left = threshold(&sender)?;
+    sender.shutdown().await?;
+    Ok(left)
 }
 
 /// For ever; what ended it.

@@ -11,6 +11,7 @@ use narrows::device::marking::Draw;
 use narrows::{ByteCount, Rate};
 use narrows_experiment::registry::Registry;
 use narrows_lab::LiveError;
+use narrows_lab::bulk::remembering::{RememberingSpec, remembering};
 use narrows_lab::bulk::{HoldSpec, LocalDropSpec, hold, hold_ours, local_drop};
 use narrows_lab::burst::BurstSpec;
 use narrows_lab::calibrate::Gro;
@@ -322,4 +323,32 @@ fn a_super_frame_is_one_packet_at_the_host_and_many_on_the_wire() {
             );
         }
     }
+}
+
+/// The rule that the threshold follows is that of `live_metrics` in `stack/tests`; here it is stored, taken
+/// and flushed.
+#[test]
+fn a_second_connection_of_the_kernels_begins_with_what_is_remembered_and_with_nothing_flushed() {
+    let run = |remembers| {
+        let spec = RememberingSpec {
+            queue: LocalDropSpec {
+                rate: Rate::from_mbps(100),
+                limit: ByteCount::new(4 * 1_514),
+                span: Duration::from_millis(200),
+            },
+            before: ByteCount::new(3_000_000),
+            remembers,
+        };
+        remembering(&spec, &GO_ON)
+    };
+    let Some(remembered) = done(run(true)) else {
+        return;
+    };
+    let remembered = remembered.thresholds;
+    assert!(remembered.left.is_some(), "{remembered:?}");
+    assert!(remembered.stored >= remembered.left, "{remembered:?}");
+    assert_eq!(remembered.begun, remembered.stored, "{remembered:?}");
+    let flushed = run(false).unwrap().thresholds;
+    assert!(flushed.left.is_some(), "{flushed:?}");
+    assert_eq!((flushed.stored, flushed.begun), (None, None), "{flushed:?}");
 }

@@ -13,18 +13,27 @@ const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_MSG: usize = 72;
 /// Where `struct tcp_info` has `tcpi_rtt`, in microseconds.
 const RTT: usize = 68;
+/// ... and `tcpi_snd_ssthresh`, in segments.
+const SSTHRESH: usize = 76;
+/// `TCP_INFINITE_SSTHRESH`.
+const INFINITE: u32 = 0x7fff_ffff;
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Smoothed.
+    pub(crate) round_trip: Duration,
+    /// The slow-start threshold in segments, once there is one.
+    pub(crate) ssthresh: Option<u32>,
+}
 
 impl Netlink {
-    /// The smoothed round trip of the connection between two addresses, the first of which is of this
-    /// namespace.
+    /// What is known of the connection between two addresses, the first of which is of this namespace.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`]: there is no such connection, or the kernel has no `tcp_diag`.
-    pub(crate) fn round_trip(
-        &mut self,
-        ends: (SocketAddrV4, SocketAddrV4),
-    ) -> io::Result<Duration> {
-        round_trip(&self.ask(&request(ends))?)
+    pub(crate) fn known(&mut self, ends: (SocketAddrV4, SocketAddrV4)) -> io::Result<Known> {
+        known(&self.ask(&request(ends))?)
     }
 }
 
@@ -46,15 +55,20 @@ fn request((local, remote): (SocketAddrV4, SocketAddrV4)) -> Request {
     })
 }
 
-fn round_trip(answers: &[Answer]) -> io::Result<Duration> {
+fn known(answers: &[Answer]) -> io::Result<Known> {
     for answer in answers.iter().filter(|a| a.kind == SOCK_DIAG_BY_FAMILY) {
         let (_, attributes) = answer.parts::<INET_DIAG_MSG>()?;
         for attribute in attributes {
             let attribute = attribute?;
             if attribute.kind == INET_DIAG_INFO {
-                let us = u32_at(attribute.value, RTT);
-                let us = us.ok_or_else(|| malformed("what is known of a socket is too short"))?;
-                return Ok(Duration::from_micros(us.into()));
+                let [us, segments] = [RTT, SSTHRESH].map(|at| {
+                    let value = u32_at(attribute.value, at);
+                    value.ok_or_else(|| malformed("what is known of a socket is too short"))
+                });
+                return Ok(Known {
+                    round_trip: Duration::from_micros(us?.into()),
+                    ssthresh: Some(segments?).filter(|segments| *segments < INFINITE),
+                });
             }
         }
     }
@@ -81,20 +95,26 @@ mod tests {
     }
 
     #[test]
-    fn the_round_trip_is_where_the_kernel_puts_it() {
-        let answer = |len: usize| {
-            let info: Vec<u8> = (0..60_u32).flat_map(u32::to_ne_bytes).collect();
+    fn round_trip_and_threshold_are_where_the_kernel_puts_them() {
+        let answer = |len: usize, infinite: bool| {
+            let mut info: Vec<u32> = (0..60).collect();
+            if infinite {
+                info[19] = INFINITE;
+            }
+            let info: Vec<u8> = info.into_iter().flat_map(u32::to_ne_bytes).collect();
             let mut out = Writer::default();
             out.fixed(&[0; INET_DIAG_MSG]);
             out.bytes(INET_DIAG_INFO, &info[..len]);
             Answer::new(SOCK_DIAG_BY_FAMILY, out.finish().unwrap())
         };
-        assert_eq!(
-            round_trip(&[answer(104)]).unwrap(),
-            Duration::from_micros(17)
-        );
-        for odd in [vec![answer(68)], Vec::new()] {
-            let e = round_trip(&odd).unwrap_err();
+        let expected = |ssthresh| Known {
+            round_trip: Duration::from_micros(17),
+            ssthresh,
+        };
+        assert_eq!(known(&[answer(104, false)]).unwrap(), expected(Some(19)));
+        assert_eq!(known(&[answer(104, true)]).unwrap(), expected(None));
+        for odd in [vec![answer(76, false)], Vec::new()] {
+            let e = known(&odd).unwrap_err();
             assert_eq!(e.kind(), io::ErrorKind::InvalidData);
         }
     }

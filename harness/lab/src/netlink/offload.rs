@@ -1,14 +1,10 @@
 //! Offloads of an interface, through the generic netlink family `ethtool` (what `ethtool -K` does).
 
-use super::{Netlink, Request, malformed};
+use super::generic::genlmsg;
+use super::{Netlink, Request};
 use nix::libc;
 use std::io;
 
-/// `GENL_ID_CTRL`: the family that knows the others.
-const CONTROL: u16 = 0x10;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const ETHTOOL_MSG_FEATURES_SET: u8 = 12;
 const ETHTOOL_A_FEATURES_HEADER: u16 = 1;
 const ETHTOOL_A_FEATURES_WANTED: u16 = 3;
@@ -19,8 +15,6 @@ const ETHTOOL_A_BITSET_BIT_NAME: u16 = 2;
 const ETHTOOL_A_BITSET_BIT_VALUE: u16 = 3;
 /// Such families want it said of attributes in attributes.
 const NESTED: u16 = 1 << 15;
-/// Bytes of `struct genlmsghdr`.
-const GENLMSG: usize = 4;
 
 /// What the kernel calls the merging of what was received.
 pub(crate) const GRO: &str = "rx-gro";
@@ -40,35 +34,8 @@ pub(crate) const TSO: [&str; 4] = [
 /// If the kernel has no such family, or the interface no such offload that can be switched.
 pub(crate) fn switch(index: u32, name: &str, on: bool) -> io::Result<()> {
     let mut netlink = Netlink::open_generic()?;
-    let answers = netlink.ask(&family("ethtool"))?;
-    let mut id = None;
-    for answer in answers.iter().filter(|a| a.kind == CONTROL) {
-        let (_, attributes) = answer.parts::<GENLMSG>()?;
-        for attribute in attributes {
-            let attribute = attribute?;
-            if attribute.kind == CTRL_ATTR_FAMILY_ID {
-                id = attribute
-                    .value
-                    .first_chunk()
-                    .copied()
-                    .map(u16::from_ne_bytes);
-            }
-        }
-    }
-    let id = id.ok_or_else(|| malformed("a family without a number"))?;
+    let id = netlink.family("ethtool")?;
     netlink.tell(&switched(id, index, name, on))
-}
-
-/// `struct genlmsghdr`: command, version, two bytes of nothing.
-fn genlmsg(command: u8) -> [u8; GENLMSG] {
-    [command, 1, 0, 0]
-}
-
-fn family(name: &str) -> Request {
-    Request::new(CONTROL, libc::NLM_F_ACK, |out| {
-        out.fixed(&genlmsg(CTRL_CMD_GETFAMILY));
-        out.string(CTRL_ATTR_FAMILY_NAME, name);
-    })
 }
 
 fn switched(family: u16, index: u32, name: &str, on: bool) -> Request {
@@ -93,15 +60,6 @@ fn switched(family: u16, index: u32, name: &str, on: bool) -> Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_family_is_asked_for_by_name() {
-        family("ethtool").assert_words(
-            "20000000 10000500 07000000 00000000
-             03010000
-             0c000200 65746874 6f6f6c00",
-        );
-    }
 
     #[test]
     fn an_offload_is_a_bit_with_a_name() {

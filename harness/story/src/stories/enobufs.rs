@@ -362,8 +362,9 @@ fn the_threshold_is_inherited(played: &Played) -> Answer<Finding> {
     let scene = played.scene("second")?;
     let of = |cache| scene.value(&[("host.tcp.metrics_cache", cache)], "again.goodput");
     let (with, without) = (of("100s")? / 8e6, of("off")? / 8e6);
-    let (left, begun) = thresholds(scene, "100s")?;
-    let (_, forgotten) = thresholds(scene, "off")?;
+    let cache = |value| [("host.tcp.metrics_cache", value)];
+    let (left, begun) = thresholds(scene, &cache("100s"))?;
+    let (_, forgotten) = thresholds(scene, &cache("off"))?;
     let segments = |threshold: Option<f64>| match threshold {
         Some(bytes) => format!("{} segments", number(bytes / MSS, "")),
         None => "none".to_owned(),
@@ -389,8 +390,8 @@ fn the_threshold_is_inherited(played: &Played) -> Answer<Finding> {
 }
 
 /// The last threshold of the first connection, and the first of the second.
-fn thresholds(scene: &Scenery, cache: &str) -> Answer<(Option<f64>, Option<f64>)> {
-    let run = scene.run(&[("host.tcp.metrics_cache", cache)])?;
+fn thresholds(scene: &Scenery, at: &[(&str, &str)]) -> Answer<(Option<f64>, Option<f64>)> {
+    let run = scene.run(at)?;
     let all: Vec<&probe::Series> = series_of(run, "flow").collect();
     let [first, second] = all[..] else {
         return Err(missing("course of two connections"));

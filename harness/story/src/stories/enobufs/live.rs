@@ -1,7 +1,7 @@
 //! The twin of `enobufs` on this machine's kernel.
 
 use super::sawtooth::counted;
-use super::{MSS, WINDOW, between, course_at, mean_window};
+use super::{MSS, WINDOW, between, course_at, mean_window, thresholds};
 use crate::grid::Grid;
 use crate::judge::Finding;
 use crate::played::Played;
@@ -9,7 +9,8 @@ use crate::scene::{Keys, Scene};
 use crate::stage::Stage;
 use crate::twin::{Found, Seen, Twin};
 use narrows::{ByteCount, Rate};
-use narrows_lab::bulk::{LocalDropSpec, local_drop};
+use narrows_lab::bulk::remembering::{RememberingSpec, Thresholds, remembering};
+use narrows_lab::bulk::{LocalDropRun, LocalDropSpec, local_drop};
 use narrows_lab::refusing::{self, Before, Losses, RefusingRun, RefusingSpec};
 use narrows_report::points::number;
 use std::time::Duration;
@@ -30,7 +31,9 @@ pub(super) const TWIN: Twin = Twin {
             again after 50 us to 1 ms and with each frame that arrives, and each try counts and has its \
             answer, where the simulated one waits for a buffer: an answer that takes a segment is not \
             judged. A second connection comes after one of 3 MB that had one such loss and was closed, with \
-            and without what its host remembers of the peer. When the TAP refuses the TAP says, and what \
+            and without what its host remembers of the peer: ours with a metrics cache and with none, and \
+            the kernel's at its queue of a dozen packets, where it is the first refusal that sets a threshold, with \
+            tcp_no_ssthresh_metrics_save = 0, and flushed (`ip tcp_metrics flush`). When the TAP refuses the TAP says, and what \
             became of the window the connection.",
     scenes: &[SIMULATED, OURS, COURSE, SECOND],
     run: twin,
@@ -61,20 +64,23 @@ const COURSE: Scene = Scene::new("course", "enobufs")
         ("run.duration", "2s"),
     ])
     .keeping_outcomes();
-const SECOND: Scene = Scene::new("second", "enobufs").sharing(&[FAR]).with(&[
-    ("answer", "reset"),
-    ("toggle", "500ms"),
-    ("change.0.every", "off"),
-    ("traffic.read.size", "3MB"),
-    ("traffic.read.close", "on"),
-    ("traffic.again.kind", "bulk"),
-    ("traffic.again.from", "h1"),
-    ("traffic.again.to", "h0"),
-    ("traffic.again.start", "4s"),
-    ("sweep.host.tcp.metrics_cache", "off,100s"),
-    ("run.warm_up", "5s"),
-    ("run.duration", "8s"),
-]);
+const SECOND: Scene = Scene::new("second", "enobufs")
+    .sharing(&[FAR])
+    .with(&[
+        ("answer", "reset"),
+        ("toggle", "500ms"),
+        ("change.0.every", "off"),
+        ("traffic.read.size", "3MB"),
+        ("traffic.read.close", "on"),
+        ("traffic.again.kind", "bulk"),
+        ("traffic.again.from", "h1"),
+        ("traffic.again.to", "h0"),
+        ("traffic.again.start", "4s"),
+        ("sweep.host.tcp.metrics_cache", "off,100s"),
+        ("run.warm_up", "5s"),
+        ("run.duration", "8s"),
+    ])
+    .keeping_outcomes();
 /// Answers of ours, with the time of the first simulated loss.
 const ANSWERS: [(&str, &str, &str); 3] = [
     ("reset, no loss", "reset", "100s"),
@@ -83,9 +89,11 @@ const ANSWERS: [(&str, &str, &str); 3] = [
 ];
 /// Whether the second connection's host remembers, and the same simulated.
 const MEMORIES: [(&str, bool, &str); 2] = [
-    ("second connection, peer forgotten", false, "off"),
-    ("second connection, peer remembered", true, "100s"),
+    ("second, peer forgotten", false, "off"),
+    ("second, peer remembered", true, "100s"),
 ];
+/// What the first connection carries.
+const BEFORE: ByteCount = ByteCount::new(3_000_000);
 /// When somebody toggles for the first time, and from then on.
 const TOGGLES: Losses = Losses {
     at: narrows::Duration::from_millis(1_000),
@@ -104,7 +112,14 @@ const SIMULATED: Scene = Scene::new("simulated", "enobufs").with(&[
 
 fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
     let simulated = played.scene(SIMULATED.name)?;
-    let mut grid = Grid::new(["", "goodput", "refused a second", "sent again"], 1);
+    let head = [
+        "",
+        "goodput",
+        "refused a second",
+        "sent again",
+        "ssthresh before, taken",
+    ];
+    let mut grid = Grid::new(head, 1);
     for (name, answer, buffers) in [
         ("simulated, reset, 12 buffers", "reset", "12"),
         ("simulated, congestion, 12 buffers", "congestion", "12"),
@@ -117,28 +132,64 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             number(value("goodput")?, "bit/s"),
             number(value("refused.buffers")?, ""),
             number(value("retransmits")?, ""),
+            String::new(),
         ]);
     }
-    let span = Duration::from_secs(2);
-    for packets in [12, 1_000] {
-        let spec = LocalDropSpec {
-            rate: Rate::from_mbps(100),
-            limit: ByteCount::new(packets * 1_514),
-            span,
+    for packets in [FEW, 1_000] {
+        let run = local_drop(&queue(packets), stage.cancel).map_err(|e| e.to_string())?;
+        let name = format!("live, Linux, a queue of {packets} packets");
+        grid.rows.push(of_linux(name, &run, String::new()));
+    }
+    let mut linux = Vec::new();
+    for (named, remembers, _) in MEMORIES {
+        let spec = RememberingSpec {
+            queue: queue(FEW),
+            before: BEFORE,
+            remembers,
         };
-        let run = local_drop(&spec, stage.cancel).map_err(|e| e.to_string())?;
-        grid.rows.push(vec![
-            format!("live, a queue of {packets} packets"),
-            number(run.goodput, "bit/s"),
-            number(run.refused as f64 / span.as_secs_f64(), ""),
-            number(run.again as f64, ""),
-        ]);
+        let run = remembering(&spec, stage.cancel).map_err(|e| e.to_string())?;
+        let name = format!("live, Linux, {FEW} packets, {named}");
+        grid.rows
+            .push(of_linux(name, &run.second, both(&run.thresholds)));
+        linux.push(run.thresholds);
     }
     let ours = ours(stage, played, &mut grid)?;
     Ok(Seen {
         grid,
-        found: found(&ours),
+        found: found(&ours, &linux),
     })
+}
+
+/// Packets in the kernel's queue that refuses.
+const FEW: u64 = 12;
+
+fn queue(packets: u64) -> LocalDropSpec {
+    LocalDropSpec {
+        rate: Rate::from_mbps(100),
+        limit: ByteCount::new(packets * 1_514),
+        span: Duration::from_secs(2),
+    }
+}
+
+/// A row of the kernel's.
+fn of_linux(name: String, run: &LocalDropRun, thresholds: String) -> Vec<String> {
+    vec![
+        name,
+        number(run.goodput, "bit/s"),
+        number(run.refused as f64 / queue(FEW).span.as_secs_f64(), ""),
+        number(run.again as f64, ""),
+        thresholds,
+    ]
+}
+
+fn segments(threshold: Option<f64>) -> String {
+    threshold.map_or("none".to_owned(), |segments| number(segments, ""))
+}
+
+/// What the first connection left and the second began with.
+fn both(thresholds: &Thresholds) -> String {
+    let [left, begun] = [thresholds.left, thresholds.begun].map(|t| segments(t.map(f64::from)));
+    format!("{left}, {begun}")
 }
 
 /// What senders of ours show, and the simulated ones.
@@ -154,32 +205,45 @@ struct Ours {
     /// Without a loss, and with one each second.
     slow: RefusingRun,
     fast: RefusingRun,
+    /// Of second connections whose peer is forgotten, and remembered.
+    thresholds: [Thresholds; 2],
 }
 
 fn ours(stage: &Stage<'_>, played: &Played, grid: &mut Grid) -> Result<Ours, String> {
-    let mut row = |named: String, goodput: f64, refused: f64, again: f64| {
+    let mut row = |named: String, [goodput, refused, again]: [f64; 3], thresholds: String| {
         let cells = [(goodput, "bit/s"), (refused, ""), (again, "")];
         let cells = cells.map(|(value, unit)| number(value, unit));
-        grid.rows.push([named].into_iter().chain(cells).collect());
+        let cells = [named].into_iter().chain(cells);
+        grid.rows.push(cells.chain([thresholds]).collect());
     };
-    let mut both = |named: &str, scene: &Scene, at: &[(&str, &str)], spec: RefusingSpec| {
+    let mut ran = |named: &str, scene: &Scene, at: &[(&str, &str)], spec: RefusingSpec| {
         let told = played.scene(scene.name)?;
         let value = |metric| told.value(at, metric);
         let goodput = value("goodput")?;
         let seconds = spec.span.as_secs_f64();
         let (refused, again) = (value("refused.buffers")?, value("retransmits")?);
+        let of_simulated = match spec.before {
+            None => String::new(),
+            Some(_) => {
+                let (left, begun) = thresholds(told, at)?;
+                let [left, begun] = [left, begun].map(|t| segments(t.map(|bytes| bytes / MSS)));
+                format!("{left}, {begun}")
+            }
+        };
         row(
             format!("simulated, 25 ms, {named}"),
-            goodput,
-            refused / seconds,
-            again,
+            [goodput, refused / seconds, again],
+            of_simulated,
         );
         let run = refusing::run(&spec, stage.cancel).map_err(|e| e.to_string())?;
+        let of_ours = match spec.before {
+            None => String::new(),
+            Some(_) => both(&run.thresholds),
+        };
         row(
             format!("live, ours, 25 ms, {named}"),
-            run.goodput,
-            run.refused as f64 / seconds,
-            run.again as f64,
+            [run.goodput, run.refused as f64 / seconds, run.again as f64],
+            of_ours,
         );
         Ok::<_, String>((goodput, run))
     };
@@ -189,7 +253,7 @@ fn ours(stage: &Stage<'_>, played: &Played, grid: &mut Grid) -> Result<Ours, Str
             losses: (toggle == "1s").then_some(TOGGLES),
             ..refused(stage, answer)?
         };
-        runs.push(both(
+        runs.push(ran(
             named,
             &OURS,
             &[("answer", answer), ("toggle", toggle)],
@@ -204,14 +268,14 @@ fn ours(stage: &Stage<'_>, played: &Played, grid: &mut Grid) -> Result<Ours, Str
                 ..TOGGLES
             }),
             before: Some(Before {
-                size: ByteCount::new(3_000_000),
+                size: BEFORE,
                 remembers,
             }),
             warm_up: Duration::from_secs(1),
             span: Duration::from_secs(3),
             ..refused(stage, "reset")?
         };
-        runs.push(both(
+        runs.push(ran(
             named,
             &SECOND,
             &[("host.tcp.metrics_cache", cache)],
@@ -239,6 +303,7 @@ fn ours(stage: &Stage<'_>, played: &Played, grid: &mut Grid) -> Result<Ours, Str
         step: after / before,
         slow: slow.1.clone(),
         fast: fast.1.clone(),
+        thresholds: [forgotten, remembered].map(|run| run.1.thresholds),
     })
 }
 
@@ -261,7 +326,7 @@ fn refused(stage: &Stage<'_>, answer: &str) -> Result<RefusingSpec, String> {
 
 /// What was found with senders of ours, against what is simulated: with a window of fifty segments, which
 /// doubles six times, a reset costs less than in the text, and its cure gives less.
-fn found(ours: &Ours) -> Vec<Found> {
+fn found(ours: &Ours, linux: &[Thresholds]) -> Vec<Found> {
     let ([slow, fast, forgotten, remembered], of_slow) = (ours.live, ours.simulated[0]);
     let [_, of_fast, of_forgotten, of_remembered] = ours.simulated;
     let (without, with) = (&ours.slow, &ours.fast);
@@ -325,14 +390,18 @@ fn found(ours: &Ours) -> Vec<Found> {
         },
         Found {
             claim: "E6",
-            finding: Finding::at_least(
-                "a second connection whose peer is remembered over one whose peer is forgotten, where half of \
-                 what the simulated one is above 1 is wanted",
-                remembered / forgotten,
-                f64::midpoint(1.0, of_remembered / of_forgotten),
-                "",
-            ),
-            because: FREE,
+            finding: Finding::all([
+                Finding::at_least(
+                    "a second connection whose peer is remembered over one whose peer is forgotten, where half of \
+                     what the simulated one is above 1 is wanted",
+                    remembered / forgotten,
+                    f64::midpoint(1.0, of_remembered / of_forgotten),
+                    "",
+                ),
+                inherited("ours", &ours.thresholds),
+                inherited("Linux", linux),
+            ]),
+            because: INHERITED,
         },
         Found {
             claim: "E8",
@@ -349,9 +418,37 @@ fn found(ours: &Ours) -> Vec<Found> {
     ]
 }
 
+/// Whether a second connection begins with what the first left, and with nothing where the peer is forgotten.
+fn inherited(whose: &str, thresholds: &[Thresholds]) -> Finding {
+    let [forgotten, remembered] = thresholds else {
+        return Finding::is(format!("of {whose} not seen"), false);
+    };
+    let [left, begun, without] = [remembered.left, remembered.begun, forgotten.begun]
+        .map(|threshold| segments(threshold.map(f64::from)));
+    let stored = match remembered.stored {
+        Some(stored) => format!(", tcp_metrics has {stored}"),
+        None => String::new(),
+    };
+    let kept = remembered.stored.or(remembered.left);
+    Finding::is(
+        format!(
+            "of {whose} the first leaves an ssthresh of {left} segments{stored}, the second begins with {begun}, \
+             and where the peer is forgotten with {without}"
+        ),
+        kept.is_some()
+            && kept >= remembered.left
+            && kept == remembered.begun
+            && forgotten.left.is_some()
+            && forgotten.begun.is_none(),
+    )
+}
+
 /// What a late sender does.
 const FREE: &str = "a sender that waits for a processor finds its buffers free, and is refused less often; it \
     sends less meanwhile, too";
+/// What makes a second connection no faster, or leaves nothing to it.
+const INHERITED: &str = "a sender that waits for a processor finds its buffers free, and is refused less often; a \
+    flow of Linux's that is late may never be refused, and one that ends in slow start leaves no threshold";
 /// What else lowers a window.
 const TIMEOUT: &str = "a host that waits for a processor for longer than an RTO has a timeout, which lowers the \
     window, sets ssthresh and sends again, and a sender that waits is refused less often";
@@ -377,11 +474,21 @@ mod tests {
                 at_refusal: falls[1],
             },
             course: Course(turns.iter().map(turn).collect()),
+            thresholds: Thresholds::default(),
+        }
+    }
+
+    fn left(stored: Option<u32>, begun: Option<u32>) -> Thresholds {
+        Thresholds {
+            left: Some(7),
+            stored,
+            begun,
         }
     }
 
     fn judged(ours: &Ours) -> Vec<(&'static str, Judged)> {
-        let found = found(ours).into_iter();
+        let linux = [left(None, None), left(Some(8), Some(8))];
+        let found = found(ours, &linux).into_iter();
         found.map(|f| (f.claim, f.finding.judged)).collect()
     }
 
@@ -399,6 +506,7 @@ mod tests {
             step: 3.0,
             slow: run(8e6, [90, 90], 0, &[]),
             fast: run(14e6, [2, 2], 4, &cured),
+            thresholds: [left(None, None), left(None, Some(7))],
         };
         use Judged::{Differs, Holds};
         let all = |of| ["E1", "E3", "E5", "E6", "E8"].map(|claim| (claim, of));
@@ -411,5 +519,25 @@ mod tests {
             ..ours
         };
         assert_eq!(judged(&not), all(Differs));
+    }
+
+    #[test]
+    fn a_threshold_is_inherited_only_if_it_is_what_was_left_and_gone_where_the_peer_is_forgotten() {
+        let judged = |forgotten, remembered| inherited("", &[forgotten, remembered]).judged;
+        let (without, none) = (left(None, None), Thresholds::default());
+        assert_eq!(judged(without, left(None, Some(7))), Judged::Holds);
+        assert_eq!(judged(without, left(Some(8), Some(8))), Judged::Holds);
+        for (forgotten, remembered) in [
+            (without, left(None, Some(6))),
+            (without, left(None, None)),
+            (without, left(Some(8), Some(7))),
+            (without, left(Some(6), Some(6))),
+            (without, none),
+            (left(None, Some(7)), left(None, Some(7))),
+            (none, left(None, Some(7))),
+        ] {
+            assert_eq!(judged(forgotten, remembered), Judged::Differs);
+        }
+        assert_eq!(inherited("", &[]).judged, Judged::Differs);
     }
 }
