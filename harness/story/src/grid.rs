@@ -36,11 +36,4 @@ impl Grid {
             rows: Vec::new(),
         }
     }
-
-    /// A row of words under the first column, and of nothing under the others.
-    pub fn push_words(&mut self, words: String) {
-        let mut row = vec![words];
-        row.resize(self.head.len(), String::new());
-        self.rows.push(row);
-    }
 }

@@ -89,10 +89,23 @@ pub fn report(report: &Report<'_>, colour: Colour, columns: usize) -> String {
     out
 }
 
-/// What a twin showed: the table, what was found of claims, and what the machine did.
+/// Characters that a table of a twin takes at the most.
+pub const PAGE: usize = 110;
+
+/// What a twin showed: the tables and what is said below them, what was found of claims, and what the
+/// machine did.
 pub fn twin(told: &Told, colour: Colour, columns: usize) -> String {
-    let mut out = table(&told.seen.grid, colour);
-    out.push('\n');
+    let mut out = String::new();
+    for grid in &told.seen.tables {
+        out += &table(grid, colour);
+        out.push('\n');
+    }
+    for note in &told.seen.notes {
+        out += &wrapped(note, "  ", columns);
+    }
+    if !told.seen.notes.is_empty() {
+        out.push('\n');
+    }
     for found in &told.seen.found {
         let why = found.why(&told.machine);
         let line = Line {
@@ -192,6 +205,7 @@ fn wrapped(text: &str, indent: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::twin::Seen;
 
     #[test]
     fn words_wrap_and_none_is_lost() {
@@ -203,6 +217,30 @@ mod tests {
         );
         let words: Vec<&str> = lines.split_whitespace().collect();
         assert_eq!(words.join(" "), text);
+    }
+
+    #[test]
+    fn a_twin_has_its_tables_then_what_is_said_below_them() {
+        let grid = |head: &str| Grid {
+            head: vec![head.to_owned()],
+            words: 1,
+            rows: vec![vec!["7".to_owned()]],
+        };
+        let told = |notes: &[&str]| Told {
+            seen: Seen {
+                tables: vec![grid("a"), grid("b")],
+                notes: notes.iter().map(|&note| note.to_owned()).collect(),
+                found: Vec::new(),
+            },
+            machine: "it slept".to_owned(),
+        };
+        let machine = "The machine meanwhile: it slept.\n";
+        let text = |notes| twin(&told(notes), Colour::Plain, 80);
+        let tables = "  a\n  7\n\n  b\n  7\n\n";
+        assert_eq!(text(&[]), format!("{tables}{machine}"));
+        let not_run = "not run: no erl";
+        let expected = format!("{tables}  {not_run}\n\n{machine}");
+        assert_eq!(text(&[not_run]), expected);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Twin {
     pub about: &'static str,
     /// The same simulated.
     pub scenes: &'static [Scene],
-    /// Runs it live, where its scenes were played: simulated and live in one table, and what was found of
+    /// Runs it live, where its scenes were played: simulated and live beside each other, and what was found of
     /// claims.
     pub run: fn(&Stage<'_>, &Played) -> Result<Seen, String>,
 }
@@ -24,8 +24,11 @@ pub struct Twin {
 /// What a twin showed.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Simulated and live in one table.
-    pub grid: Grid,
+    /// Simulated and live beside each other, in as many tables as it takes for none to be wider than a page
+    /// (`text::PAGE`).
+    pub tables: Vec<Grid>,
+    /// What is said below them, a line each: what did not run, and why.
+    pub notes: Vec<String>,
     /// What was found of claims, live.
     pub found: Vec<Found>,
 }
@@ -128,7 +131,8 @@ mod tests {
         assert!(why.contains("threads woke 30 ms late"), "{why}");
         assert_eq!(found(true).why("threads woke 30 ms late"), None);
         let seen = |found: Vec<Found>| Seen {
-            grid: Grid::default(),
+            tables: Vec::new(),
+            notes: Vec::new(),
             found,
         };
         assert!(seen(vec![found(true), found(false)]).differs());
@@ -143,7 +147,8 @@ mod tests {
             scenes: &[],
             run: |_, _| {
                 Ok(Seen {
-                    grid: Grid::default(),
+                    tables: Vec::new(),
+                    notes: Vec::new(),
                     found: Vec::new(),
                 })
             },

@@ -124,7 +124,11 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             drops_per_s: drops_per_s(run, &spec),
         });
     let found = found(&shows.collect::<Vec<_>>());
-    Ok(Seen { grid, found })
+    Ok(Seen {
+        tables: vec![grid],
+        notes: Vec::new(),
+        found,
+    })
 }
 
 /// What hosts showed that is judged.

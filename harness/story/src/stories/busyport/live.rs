@@ -45,10 +45,10 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
         [
             "",
             "longest suspension",
-            "times suspended",
-            "longest gap of idle links",
+            "suspensions",
+            "longest idle gap",
             "suspended in it",
-            "most in queues",
+            "most queued",
         ],
         1,
     );
@@ -58,12 +58,15 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             format!("simulated, {writers}"),
             number(value("suspended.max")?, "ns"),
             number(value("busy_dist_port")?, ""),
-            format!("{} (slowest call)", number(value("latency.max")?, "ns")),
+            number(value("latency.max")?, "ns"),
             String::new(),
             // Beside what a node holds at rest.
             number(value("memory.peak")? - 16e6, "bytes"),
         ]);
     }
+    let mut notes = vec![
+        "The gap is that of links that are idle while another one is slow; simulated, the slowest call.".to_owned(),
+    ];
     let tcp = stage.tcp(&SIMULATED, &[])?;
     let mut nodes = Vec::new();
     for whose in ["kernel", "ours"] {
@@ -92,15 +95,19 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
         ))
     };
     match of_erlang {
-        Ok((node, rows)) => {
+        Ok((node, rows, note)) => {
             nodes.push(node);
             grid.rows.extend(rows);
+            notes.push(note);
         }
         Err(why) if stage.cancel.load(Ordering::Relaxed) => return Err(why),
-        Err(why) => grid.push_words(format!("live, Erlang/OTP: not run: {why}")),
+        Err(why) => notes.push(format!("Live, Erlang/OTP: not run: {why}.")),
     }
-    let found = found(&nodes);
-    Ok(Seen { grid, found })
+    Ok(Seen {
+        tables: vec![grid],
+        notes,
+        found: found(&nodes),
+    })
 }
 
 /// What was seen of a live node.
@@ -117,31 +124,29 @@ fn row(name: String, seen: &StallRun) -> Vec<String> {
     ]
 }
 
-/// What a node of Erlang/OTP did, and its rows; all or none.
+/// What a node of Erlang/OTP did, its rows, and what is said of them; all or none.
 fn ran_by_erlang(
     run: impl Fn(BusyPolicy) -> Result<ErlangRun, String>,
-) -> Result<(Node, Vec<Vec<String>>), String> {
+) -> Result<(Node, Vec<Vec<String>>, String), String> {
     let mut rows = Vec::new();
     let mut ran = |name: &str, policy| {
         let seen = run(policy)?;
-        let release = &seen.release;
-        let dropped = match policy {
-            BusyPolicy::NoSuspend => format!("; {} replies dropped", seen.dropped),
-            _ => String::new(),
-        };
-        let name = format!("live, Erlang/OTP, {name} (release {release}{dropped})");
-        rows.push(row(name, &seen.run));
+        rows.push(row(format!("live, Erlang/OTP, {name}"), &seen.run));
         Ok::<_, String>(seen)
     };
     let suspended = ran("suspend", BusyPolicy::Suspend)?;
     let free = ran("relay", BusyPolicy::Relay)?;
-    ran("nosuspend", BusyPolicy::NoSuspend)?;
+    let dropped = ran("nosuspend", BusyPolicy::NoSuspend)?.dropped;
+    let note = format!(
+        "Erlang/OTP is of release {}; with nosuspend it dropped {dropped} replies.",
+        suspended.release
+    );
     let node = Node {
         whose: format!("Erlang/OTP {}", suspended.release),
         suspended: suspended.run,
         free: free.run,
     };
-    Ok((node, rows))
+    Ok((node, rows, note))
 }
 
 /// What a node did with suspended writers and without.
@@ -323,16 +328,20 @@ mod tests {
                 release,
             })
         };
-        let (node, rows) = ran_by_erlang(seen).unwrap();
+        let (node, rows, note) = ran_by_erlang(seen).unwrap();
         assert_eq!(node.whose, "Erlang/OTP 25");
         assert_eq!((node.suspended.most_queued, node.free.most_queued), (1, 2));
         let names: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
         let expected = [
-            "live, Erlang/OTP, suspend (release 25)",
-            "live, Erlang/OTP, relay (release 25)",
-            "live, Erlang/OTP, nosuspend (release 25; 260 replies dropped)",
+            "live, Erlang/OTP, suspend",
+            "live, Erlang/OTP, relay",
+            "live, Erlang/OTP, nosuspend",
         ];
         assert_eq!(names, expected);
+        assert!(
+            note.contains("release 25") && note.contains("260 replies"),
+            "{note}"
+        );
         let fails = |policy| match policy {
             BusyPolicy::NoSuspend => Err("too old".to_owned()),
             _ => seen(policy),

@@ -117,7 +117,7 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
         "goodput",
         "refused a second",
         "sent again",
-        "ssthresh before, taken",
+        "ssthresh left, got",
     ];
     let mut grid = Grid::new(head, 1);
     for (name, answer, buffers) in [
@@ -155,7 +155,8 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
     }
     let ours = ours(stage, played, &mut grid)?;
     Ok(Seen {
-        grid,
+        tables: vec![grid],
+        notes: Vec::new(),
         found: found(&ours, &linux),
     })
 }

@@ -106,6 +106,7 @@ impl Shown {
 }
 
 /// What was seen of calls, whose times are in ms.
+#[derive(Clone)]
 struct Calls {
     /// For how long.
     span: Duration,
@@ -132,21 +133,7 @@ fn spec(simulated: &Scenery) -> TailsSpec {
 fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
     let simulated = played.scene(SIMULATED.name)?;
     let spec = spec(simulated);
-    let head = [
-        "",
-        "10 kB median",
-        "p99",
-        "p99.9",
-        "38 ms and more",
-        "1 MB median",
-        "p99",
-        "goodput",
-        "in calls of 10 kB",
-        "mean queue, packets",
-        "timeouts",
-        "drops",
-    ];
-    let mut grid = Grid::new(head, 1);
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
     let mut show = |variant: &Variant| -> Result<Shown, String> {
         let shown = Shown {
             simulated: Calls::simulated(simulated, variant)?,
@@ -161,23 +148,55 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
             },
         };
         let named = |place: &str| format!("{}, {place}", variant.name);
-        grid.rows.push(shown.simulated.row(named("simulated")));
+        rows.push((named("simulated"), shown.simulated.clone()));
         match (&shown.kernel, variant.kernel) {
-            (Some(calls), _) => grid.rows.push(calls.row(named("live, kernel"))),
+            (Some(calls), _) => rows.push((named("live, kernel"), calls.clone())),
             (None, Some(lacks)) => {
-                let why = format!("live, kernel: it has no tcp_{lacks}");
-                grid.push_words(named(&why));
+                let why = format!("live, kernel: not run, it has no tcp_{lacks}");
+                notes.push(named(&why));
             }
             (None, None) => {}
         }
-        grid.rows.push(shown.ours.row(named("live, ours")));
+        rows.push((named("live, ours"), shown.ours.clone()));
         Ok(shown)
     };
     let (cubic, old) = (show(&CUBIC)?, show(&OLD)?);
     show(&RFC)?;
     let today = show(&TODAY)?;
     let found = found(&cubic, &old, &today);
-    Ok(Seen { grid, found })
+    Ok(Seen {
+        tables: tables(&rows),
+        notes,
+        found,
+    })
+}
+
+/// Times of calls, and what else was seen.
+fn tables(rows: &[(String, Calls)]) -> Vec<Grid> {
+    let times = [
+        "",
+        "10 kB median",
+        "p99",
+        "p99.9",
+        "from 38 ms",
+        "1 MB median",
+        "p99",
+    ];
+    let rest = [
+        "",
+        "goodput",
+        "of it in 10 kB",
+        "packets queued",
+        "timeouts",
+        "drops",
+    ];
+    let (mut times, mut rest) = (Grid::new(times, 1), Grid::new(rest, 1));
+    for (name, calls) in rows {
+        let named = |cells: Vec<String>| [name.clone()].into_iter().chain(cells).collect();
+        times.rows.push(named(calls.times()));
+        rest.rows.push(named(calls.rest()));
+    }
+    vec![times, rest]
 }
 
 /// `None` where the kernel has no such congestion control.
@@ -222,18 +241,22 @@ impl Calls {
         }
     }
 
-    fn row(&self, named: String) -> Vec<String> {
+    fn times(&self) -> Vec<String> {
         let time = |times: &[f64], permille| {
             quantile(times, permille).map_or("-".to_owned(), |ms| number(ms * 1e6, "ns"))
         };
         vec![
-            named,
             time(&self.small, 500),
             time(&self.small, 990),
             time(&self.small, 999),
             format!("{:.3} %", self.late()),
             time(&self.large, 500),
             time(&self.large, 990),
+        ]
+    }
+
+    fn rest(&self) -> Vec<String> {
+        vec![
             number(self.goodput(), "bit/s"),
             format!("{:.1} %", self.share_of_small()),
             number(self.mean_queue, ""),
@@ -353,6 +376,8 @@ fn found(cubic: &Shown, old: &Shown, today: &Shown) -> Vec<Found> {
 mod tests {
     use super::*;
     use crate::judge::Judged;
+    use crate::text::PAGE;
+    use narrows_report::table::Colour;
 
     fn calls(mean_queue: f64, small: usize, timeouts: f64) -> Calls {
         let late = small / 50 * timeouts.min(1.0) as usize;
@@ -372,6 +397,18 @@ mod tests {
             simulated: of(),
             kernel,
             ours: of(),
+        }
+    }
+
+    #[test]
+    fn tables_fit_a_page_and_have_a_row_of_each() {
+        let calls = calls(599.55, 6_001, 24.0);
+        let name = format!("{}, live, kernel", TODAY.name);
+        for table in tables(&[(name.clone(), calls.clone()), (name, calls)]) {
+            assert_eq!(table.rows.len(), 2);
+            assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
+            let text = crate::text::table(&table, Colour::Plain);
+            assert!(text.lines().all(|line| line.len() <= PAGE), "{text}");
         }
     }
 

@@ -54,49 +54,63 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
         let [kernels, ours] = runs.map(|run| run.map_err(|e| e.to_string()));
         Ok([kernels?, ours?])
     };
-    let head = [
-        "marked",
-        "frames an aggregate, simulated",
-        "live, kernel",
-        "live, ours",
-        "packets of a write, 1 + 2m(1-m)31",
-        "live, kernel",
-        "live, ours",
-        "ACKs a write, kernel",
-        "ours",
-        "time of a write, kernel",
-    ];
-    let mut grid = Grid::new(head, 1);
-    let cells = |what: &str, simulated: String, packets: f64, runs: &[MarkedRun; 2]| {
-        let [kernels, ours] = runs;
-        let mut row = vec![what.to_owned(), simulated];
-        row.extend(runs.map(|run| number(SEGMENTS / run.packets, "")));
-        row.push(number(packets, ""));
-        row.extend(runs.map(|run| number(run.packets, "")));
-        row.extend([number(kernels.acks, ""), number(ours.acks, "")]);
-        row.push(number(kernels.took.as_nanos() as f64, "ns"));
-        row
-    };
+    let mut rows = Vec::new();
     let mut drawn = Vec::new();
     for (share, draw) in SHARES {
         let told = poll(simulated, &[("marked", share)])?;
         let runs = live(draw)?;
         let frames = number(told.frames / told.aggregates, "");
-        grid.rows.push(cells(
-            share,
-            frames,
-            expected(SEGMENTS, runs[0].marked),
-            &runs,
-        ));
+        let wanted = expected(SEGMENTS, runs[0].marked);
+        rows.push((share, frames, wanted, runs));
         drawn.push(runs);
     }
     let alternating = live(Draw::EverySecond)?;
-    let row = cells("every second", "1".to_owned(), SEGMENTS, &alternating);
-    grid.rows.push(row);
+    let every_second = ("every second", "1".to_owned(), SEGMENTS, alternating);
+    rows.push(every_second);
     Ok(Seen {
-        grid,
+        tables: tables(&rows),
+        notes: Vec::new(),
         found: found(&drawn, &alternating),
     })
+}
+
+/// Which were marked, frames of an aggregate simulated, packets of a write by the formula, and what was seen
+/// of the kernel's and of ours.
+type Told = (&'static str, String, f64, [MarkedRun; 2]);
+
+/// What was merged, and what it costs.
+fn tables(rows: &[Told]) -> Vec<Grid> {
+    let merged = [
+        "marked",
+        "frames an aggregate, simulated",
+        "live, kernel",
+        "live, ours",
+        "packets of a write, 1 + 2m(1-m)31",
+    ];
+    let costs = [
+        "marked",
+        "packets of a write, kernel",
+        "ours",
+        "ACKs a write, kernel",
+        "ours",
+        "time of a write, kernel",
+    ];
+    let (mut merged, mut costs) = (Grid::new(merged, 1), Grid::new(costs, 1));
+    for (marked, frames, packets, runs) in rows {
+        let mut row = vec![(*marked).to_owned(), frames.clone()];
+        row.extend(
+            runs.each_ref()
+                .map(|run| number(SEGMENTS / run.packets, "")),
+        );
+        row.push(number(*packets, ""));
+        merged.rows.push(row);
+        let mut row = vec![(*marked).to_owned()];
+        row.extend(runs.each_ref().map(|run| number(run.packets, "")));
+        row.extend(runs.each_ref().map(|run| number(run.acks, "")));
+        row.push(number(runs[0].took.as_nanos() as f64, "ns"));
+        costs.rows.push(row);
+    }
+    vec![merged, costs]
 }
 
 fn found(drawn: &[[MarkedRun; 2]], alternating: &[MarkedRun; 2]) -> Vec<Found> {
@@ -148,4 +162,29 @@ fn found(drawn: &[[MarkedRun; 2]], alternating: &[MarkedRun; 2]) -> Vec<Found> {
                       processor is in it",
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::{PAGE, table};
+    use narrows_report::table::Colour;
+    use std::time::Duration;
+
+    #[test]
+    fn tables_fit_a_page_and_have_a_row_of_each() {
+        let run = MarkedRun {
+            packets: 17.55,
+            acks: 1.025,
+            marked: 0.5,
+            took: Duration::from_nanos(125_900),
+        };
+        let row = || ("every second", "1.234".to_owned(), 17.55, [run; 2]);
+        for grid in tables(&[row(), row()]) {
+            assert_eq!(grid.rows.len(), 2);
+            assert!(grid.rows.iter().all(|row| row.len() == grid.head.len()));
+            let text = table(&grid, Colour::Plain);
+            assert!(text.lines().all(|line| line.len() <= PAGE), "{text}");
+        }
+    }
 }
