@@ -3,7 +3,9 @@
 
 use narrows_benches::acks::{AckPath, WINDOW};
 use narrows_benches::exchanges::Exchanges;
+use narrows_benches::fabric::data_packets;
 use narrows_benches::incast::{run, spec};
+use narrows_benches::racks::{self, Ledger};
 use narrows_benches::segments::{Bare, Wired, segments};
 
 const BYTES: usize = 256 << 10;
@@ -55,6 +57,8 @@ fn main() {
             u64::from(EXCHANGES * count)
         }
         "incast-packet" => run(&spec(32, 64 << 10, count)).data_packets,
+        "racks-packet" => data_packets(&racks::run(&racks::spec(count, Ledger::Left))),
+        "racks-packet-ledger" => data_packets(&racks::run(&racks::spec(count, Ledger::Kept))),
         other => {
             eprintln!("no workload {other}");
             std::process::exit(2);

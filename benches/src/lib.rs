@@ -8,6 +8,7 @@ pub mod fabric;
 pub mod idle;
 pub mod incast;
 pub mod parts;
+pub mod racks;
 pub mod segments;
 
 /// Payload bytes of a full segment with timestamps at an MTU of 1500.
