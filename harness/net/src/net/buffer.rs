@@ -131,6 +131,8 @@ pub(crate) struct Pool {
     /// Of that, as far as its ports were looked at.
     used: u64,
     max_used: u64,
+    /// A port that holds less is within its threshold as long as no more is used than ever was.
+    certain: u64,
     /// Ports that hold something, by a departure that is their next one or was.
     pub(crate) departures: BinaryHeap<Reverse<(SimTime, u32)>>,
 }
@@ -146,6 +148,8 @@ impl Pool {
             spec,
             used: 0,
             max_used: 0,
+            // Nothing can be taken without a new peak.
+            certain: 0,
             departures: BinaryHeap::new(),
         }
     }
@@ -156,12 +160,11 @@ impl Pool {
         self.verdict_after(0, held, len)
     }
 
-    /// Whether a port that holds `held` bytes may take `len` more, and the peak stays what it is, even if
-    /// nothing that counts as used has left since.
+    /// Whether it is certain that a port which holds `held` bytes may take `len` more, and that the peak
+    /// stays what it is, even if nothing that counts as used has left since.
     #[inline]
     pub(crate) fn admits_unsettled(&self, held: u64, len: u32) -> bool {
-        self.used + self.shared(held, len.into()) <= self.max_used
-            && self.verdict(held, len) == PoolVerdict::Admit
+        held < self.certain && self.used + self.shared(held, len.into()) <= self.max_used
     }
 
     /// [`Self::verdict`] once `freed` bytes have been given back.
@@ -199,7 +202,18 @@ impl Pool {
     #[inline]
     pub(crate) fn take(&mut self, held: u64, len: u32) {
         self.used += self.shared(held, len.into());
-        self.max_used = self.max_used.max(self.used);
+        if self.used > self.max_used {
+            self.reach(self.used);
+        }
+    }
+
+    /// So much is used, more than ever before.
+    #[inline(never)]
+    fn reach(&mut self, used: u64) {
+        self.max_used = used;
+        let free = u128::from(self.common.saturating_sub(used));
+        let threshold = u128::from(self.spec.alpha_num) * free / u128::from(self.spec.alpha_den);
+        self.certain = u64::try_from(threshold).unwrap_or(u64::MAX);
     }
 
     /// `bytes` have left a port that still holds `held`.

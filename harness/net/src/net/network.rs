@@ -110,13 +110,15 @@ impl<P: Packet> Network<P> {
         seed: u64,
     ) -> Self {
         let hosts = homes.len() as u32;
+        let ways = ports.iter().map(Port::longest_way);
+        let longest = ways.max().unwrap_or_default();
         Self {
             slab: Slab::new(DEFAULT_PACKET_LIMIT),
             ports,
             switches,
             pools,
             homes,
-            events: EventQueue::default(),
+            events: EventQueue::spanning(longest),
             held: 0,
             looks_ahead: hosts > FEW_HOSTS,
             heads: Vec::new(),
@@ -305,9 +307,13 @@ impl<P: Packet> Network<P> {
         if hop.depart + port.delay != now {
             return None; // Stale: the link's head is due at another time.
         }
-        if port.is_plain() {
+        if port.is_simple() {
             let behind = hop.next;
-            if let Some((time, rank)) = port.pop_plain(now, behind, &self.slab) {
+            if port.head_is_queued() {
+                let freed = port.settle(now, &self.slab);
+                give_back(&mut self.pools, port, freed);
+            }
+            if let Some((time, rank)) = port.pop_simple(behind, &self.slab) {
                 self.events.push(Event { time, rank, id: at });
             }
             let to = port.to;
@@ -319,7 +325,7 @@ impl<P: Packet> Network<P> {
         self.handle_rare(now, at, tap)
     }
 
-    /// The first packet on port `at`'s link has arrived, and the port is more than plain.
+    /// The first packet on port `at`'s link has arrived, and the port is more than simple.
     #[inline(never)]
     fn handle_rare<T: Tap<P>>(
         &mut self,
@@ -537,11 +543,7 @@ impl<P: Packet> Network<P> {
     pub(crate) fn settle(&mut self, at: u32, now: SimTime) {
         let port = &mut self.ports[at as usize];
         let freed = port.settle(now, &self.slab);
-        if port.pool != NO_POOL
-            && let Some(pool) = self.pools.get_mut(port.pool as usize)
-        {
-            pool.give_back(port.held().bytes, freed);
-        }
+        give_back(&mut self.pools, port, freed);
     }
 
     /// Brings all ports of a pool up to `now`, looking only at those that something leaves.
@@ -569,5 +571,15 @@ impl<P: Packet> Network<P> {
                 }
             }
         }
+    }
+}
+
+/// Gives what has left a port back to its pool, if it has one.
+#[inline(always)]
+fn give_back(pools: &mut [Pool], port: &Port, freed: u64) {
+    if port.pool != NO_POOL
+        && let Some(pool) = pools.get_mut(port.pool as usize)
+    {
+        pool.give_back(port.held().bytes, freed);
     }
 }

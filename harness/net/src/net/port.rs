@@ -39,6 +39,9 @@ use in_turn::InTurn;
 /// No pool.
 pub(crate) const NO_POOL: u32 = u32::MAX;
 
+/// Bytes on the wire of what most packets are at most.
+const FULL_FRAME: u32 = 1_538;
+
 /// Where a link ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
@@ -92,6 +95,8 @@ enum Kind {
     Plain,
     /// The same with a step for marks, above which it is as any.
     Step,
+    /// Either, with a share of a pool.
+    Pooled,
     /// Anything.
     Any,
     /// Anything, and its queue's course or integral is recorded.
@@ -176,8 +181,9 @@ impl Port {
             Queue::InTurn(discipline) => (None, Some(InTurn::new(discipline))),
         };
         let rare = tail_rule.is_some() || in_turn.is_some() || parts.impair.is_some();
-        let simple = in_turn.is_none() && parts.impair.is_none() && parts.pool == NO_POOL;
+        let simple = in_turn.is_none() && parts.impair.is_none();
         let kind = match tail_rule.as_deref() {
+            None | Some(TailRule::EcnStep(_)) if simple && parts.pool != NO_POOL => Kind::Pooled,
             None if simple => Kind::Plain,
             Some(TailRule::EcnStep(_)) if simple => Kind::Step,
             _ => Kind::Any,
@@ -472,7 +478,14 @@ impl Port {
         matches!(self.kind, Kind::Plain | Kind::Step)
     }
 
-    /// What becomes of a packet at a [plain](Self::is_plain) port that holds `depth`.
+    /// Whether there is nothing to look for at the end of its link, and in its queue but a step and a
+    /// pool.
+    #[inline]
+    pub(crate) fn is_simple(&self) -> bool {
+        matches!(self.kind, Kind::Plain | Kind::Step | Kind::Pooled)
+    }
+
+    /// What becomes of a packet at a [simple](Self::is_simple) port that holds `depth`.
     #[inline]
     pub(crate) fn at_step(&self, depth: Depth, ecn_capable: bool) -> TailVerdict {
         if self.kind == Kind::Plain {
@@ -487,24 +500,17 @@ impl Port {
 
     /// What it has that most have not, to be given more of it.
     fn rare_mut(&mut self) -> &mut Rare {
-        if self.is_plain() {
+        if self.is_simple() {
             self.kind = Kind::Any;
         }
         self.rare.get_or_insert_default()
     }
 
-    /// The first packet of a [plain](Self::is_plain) port has arrived, `behind` which another may be:
-    /// takes it off. When the other arrives, and its rank.
+    /// The first packet of a [simple](Self::is_simple) port has arrived, `behind` which another may be:
+    /// takes it off. When the other arrives, and its rank. Settle first if it may not have left yet
+    /// ([`Self::head_is_queued`]).
     #[inline]
-    pub(crate) fn pop_plain<P>(
-        &mut self,
-        now: SimTime,
-        behind: u32,
-        slab: &Slab<P>,
-    ) -> Option<(SimTime, u32)> {
-        if self.head_is_queued() {
-            self.settle(now, slab);
-        }
+    pub(crate) fn pop_simple<P>(&mut self, behind: u32, slab: &Slab<P>) -> Option<(SimTime, u32)> {
         self.head = behind;
         if self.head == NIL {
             return None;
@@ -546,6 +552,11 @@ impl Port {
     #[inline]
     pub(crate) fn head_is_queued(&self) -> bool {
         self.head == self.cursor
+    }
+
+    /// How long a full frame that finds it idle is on its way to the far end, at most.
+    pub(crate) fn longest_way(&self) -> SimTime {
+        self.overhead.most + self.span_of(FULL_FRAME) + self.delay
     }
 
     /// The room that a host may count on. Settle first.

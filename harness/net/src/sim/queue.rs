@@ -13,9 +13,10 @@
 //! for each.
 //!
 //! # How
-//! A calendar of 4,096 buckets of 65.536 ns (268 us in all) with a bit per bucket that is in
-//! use; of the bucket that is due the first event is taken out. One that holds more than a few is
-//! split into 64 of 1.024 ns, and of those one that holds more than a few is emptied into a small heap
+//! A calendar of 4,096 buckets with a bit per bucket that is in use, which spans a little more than most
+//! events are ahead ([`EventQueue::spanning`]): 4 us in buckets of a nanosecond to 268 us in buckets of 65.
+//! Of the bucket that is due the first event is taken out. One that holds more than a few is
+//! split into 64, and of those one that holds more than a few is emptied into a small heap
 //! that gives the exact order. What lies beyond the calendar waits in another heap. Push and pop cost
 //! the same with ten events or ten thousand, as long as they are spread in time; when they are not it
 //! is a heap of those that fall together.
@@ -25,10 +26,10 @@ use std::collections::BinaryHeap;
 
 use super::time::SimTime;
 
-/// log2 of the width of a bucket in picoseconds.
-const WIDTH_BITS: u32 = 16;
-/// The same of those that one is split into, which are 64.
-const SPLIT_BITS: u32 = WIDTH_BITS - 6;
+/// log2 of the width of a bucket in picoseconds, at least and at most.
+const WIDTH_BITS: (u32, u32) = (10, 16);
+/// log2 of the number of parts of a bucket that is split.
+const SPLIT_BITS: u32 = 6;
 /// Number of buckets; a multiple of 64 and at most 64 * 64.
 const BUCKETS: usize = 4_096;
 const WORDS: usize = BUCKETS / 64;
@@ -91,6 +92,8 @@ pub struct EventQueue {
     split: Split,
     /// Whether there are any of either.
     any_near: bool,
+    /// log2 of the width of a bucket in picoseconds.
+    width_bits: u32,
     /// First bucket (counted from the start of time) that has not been split.
     horizon: u64,
     /// Head of the chain of nodes of each bucket.
@@ -117,10 +120,11 @@ struct Split {
 }
 
 impl Split {
-    /// Puts node `i`, which is due at `picos`, first in its part: what is to follow it.
+    /// Puts node `i`, which is due so many widths of a part after some bucket's start, first in its part:
+    /// what is to follow it.
     #[inline]
-    fn link(&mut self, i: u32, picos: u64) -> u32 {
-        let part = (picos >> SPLIT_BITS) as usize % 64;
+    fn link(&mut self, i: u32, parts: u64) -> u32 {
+        let part = parts as usize % (1 << SPLIT_BITS);
         let bit = 1 << part;
         let next = if self.used & bit == 0 {
             NIL
@@ -143,7 +147,22 @@ struct Least {
 
 impl Default for EventQueue {
     fn default() -> Self {
+        Self::of_width(WIDTH_BITS.1)
+    }
+}
+
+impl EventQueue {
+    /// For events most of which are put in no longer than `ahead` before they are due.
+    pub fn spanning(ahead: SimTime) -> Self {
+        let buckets = ahead.as_picos().div_ceil(BUCKETS as u64).max(1);
+        let (least, most) = WIDTH_BITS;
+        let bits = buckets.next_power_of_two().trailing_zeros();
+        Self::of_width(bits.clamp(least, most))
+    }
+
+    fn of_width(width_bits: u32) -> Self {
         Self {
+            width_bits,
             near: BinaryHeap::new(),
             split: Split {
                 used: 0,
@@ -161,9 +180,7 @@ impl Default for EventQueue {
             len: 0,
         }
     }
-}
 
-impl EventQueue {
     /// Events waiting, stale ones included.
     pub fn len(&self) -> usize {
         self.len
@@ -182,7 +199,7 @@ impl EventQueue {
             key != Key::NONE,
             "the last of all keys says that there is no event"
         );
-        let slot = key.picos() >> WIDTH_BITS;
+        let slot = key.picos() >> self.width_bits;
         self.len += 1;
         // Before the horizon this wraps to far beyond the calendar.
         if slot.wrapping_sub(self.horizon) < BUCKETS as u64 {
@@ -374,17 +391,18 @@ impl EventQueue {
     /// finds the calendar. False: nothing is due.
     fn advance(&mut self, limit: SimTime) -> bool {
         let slot = self.next_used().min(self.next_far);
-        if slot == u64::MAX || slot > limit.as_picos() >> WIDTH_BITS {
+        if slot == u64::MAX || slot > limit.as_picos() >> self.width_bits {
             return false;
         }
         self.horizon = slot + 1;
         let at = slot as usize % BUCKETS;
+        let part_bits = self.width_bits - SPLIT_BITS;
         let mut i = self.buckets[at];
         if i != NIL {
             self.clear_bucket(at);
         }
         while let Some(node) = self.nodes.get_mut(i as usize) {
-            let next = self.split.link(i, node.key.picos());
+            let next = self.split.link(i, node.key.picos() >> part_bits);
             i = core::mem::replace(&mut node.next, next);
         }
         while self.next_far <= slot
@@ -399,14 +417,15 @@ impl EventQueue {
     /// Puts an event of the bucket that is split into its part.
     fn push_split(&mut self, key: Key) {
         let i = self.take_node(Node { key, next: NIL });
-        self.nodes[i as usize].next = self.split.link(i, key.picos());
+        let parts = key.picos() >> (self.width_bits - SPLIT_BITS);
+        self.nodes[i as usize].next = self.split.link(i, parts);
     }
 
     fn look_far(&mut self) {
         self.next_far = self
             .far
             .peek()
-            .map_or(u64::MAX, |e| e.0.picos() >> WIDTH_BITS);
+            .map_or(u64::MAX, |e| e.0.picos() >> self.width_bits);
     }
 
     #[inline]
@@ -543,7 +562,7 @@ mod tests {
     fn a_crowd_in_one_part_of_a_bucket_comes_in_order() {
         let mut q = EventQueue::default();
         let mut model = BTreeSet::new();
-        let mut now = 7u64 << WIDTH_BITS;
+        let mut now = 7u64 << WIDTH_BITS.1;
         for n in 0..300u32 {
             let ps = now + u64::from(n % 5) * 700 + u64::from(n % 3) * 20_000;
             let e = event(ps, n * 7 % 11, n);
@@ -559,6 +578,14 @@ mod tests {
     }
 
     #[test]
+    fn a_calendar_spans_what_events_are_ahead_within_its_bounds() {
+        let of = |ns| EventQueue::spanning(SimTime::from_nanos(ns)).width_bits;
+        // 4,096 buckets of 1.024 ns are 4.2 us.
+        assert_eq!([0, 4_194, 4_195, 8_388].map(of), [10, 10, 11, 11]);
+        assert_eq!([8_389, 268_000, 1_000_000_000].map(of), [12, 16, 16]);
+    }
+
+    #[test]
     fn the_end_of_time_is_reached() {
         let mut q = EventQueue::default();
         q.push(event(u64::MAX, 0, 1));
@@ -570,9 +597,10 @@ mod tests {
         /// Against an ordered set: spans from one bucket to far beyond the calendar.
         #[test]
         fn behaves_as_an_ordered_set(
+            width_bits in WIDTH_BITS.0..=WIDTH_BITS.1,
             ops in proptest::collection::vec((0u8..3, 0u32..40, any::<u64>(), 0u32..3), 1..400)
         ) {
-            let mut q = EventQueue::default();
+            let mut q = EventQueue::of_width(width_bits);
             let mut model = BTreeSet::new();
             let mut now = 0u64;
             for (n, (op, spread, raw, rank)) in ops.into_iter().enumerate() {

@@ -24,6 +24,9 @@ impl<P: Packet> Network<P> {
     ) {
         let port = &mut self.ports[at as usize];
         if !port.is_plain() {
+            if port.is_simple() {
+                return self.enqueue_pooled(now, at, i, tap);
+            }
             return self.enqueue_rare(now, (from, at), i, tap);
         }
         port.settle(now, &self.slab);
@@ -54,7 +57,73 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// The same where the port is more than plain.
+    /// The same where ports share a pool.
+    #[inline(never)]
+    fn enqueue_pooled<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) {
+        let mut port = &mut self.ports[at as usize];
+        let number = port.pool;
+        let mut pool = &mut self.pools[number as usize];
+        let freed = port.settle(now, &self.slab);
+        let held = port.held().bytes;
+        pool.give_back(held, freed);
+        let hop = self.slab.hop(i);
+        let (len, ecn_capable) = (port.buffer_len(hop.l3_len), hop.ecn_capable);
+        let depth = port.depth(&self.slab);
+        if !port.admits(depth, len) {
+            return self.discard(now, at, i, DropReason::Full, tap);
+        }
+        if !pool.admits_unsettled(held, len) {
+            if let Some(reason) = self.pool_refuses(now, number, held, len) {
+                return self.discard(now, at, i, reason, tap);
+            }
+            port = &mut self.ports[at as usize];
+            pool = &mut self.pools[number as usize];
+        }
+        let marked = match port.at_step(depth, ecn_capable) {
+            TailVerdict::Pass => false,
+            TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
+            TailVerdict::Mark => port.mark(i, &mut self.slab),
+        };
+        let (departs, arrives) = port.push(now, i, len, depth, &mut self.slab);
+        pool.take(held, len);
+        if !port.pool_knows {
+            port.pool_knows = true;
+            pool.departures.push(Reverse((departs, at)));
+        }
+        if let Some(time) = arrives {
+            let (rank, to) = (port.head_rank(&self.slab), port.to);
+            self.first_event(at, i, time, rank, to);
+        }
+        if T::ACTIVE {
+            let event = TapEvent::PortQueued {
+                port: PortId(at),
+                marked,
+                trimmed: false,
+                departs,
+            };
+            tap.event(now, event, self.slab.body(i));
+        }
+    }
+
+    /// Why pool `number` does not take `len` bytes of a port that holds `held`, all of its ports looked
+    /// at, if it does not.
+    #[inline(never)]
+    fn pool_refuses(
+        &mut self,
+        now: SimTime,
+        number: u32,
+        held: u64,
+        len: u32,
+    ) -> Option<DropReason> {
+        self.settle_pool(number, now);
+        match self.pools[number as usize].verdict(held, len) {
+            PoolVerdict::Admit => None,
+            PoolVerdict::OverThreshold => Some(DropReason::OverThreshold),
+            PoolVerdict::Exhausted => Some(DropReason::PoolExhausted),
+        }
+    }
+
+    /// The same where the port is more than that.
     #[inline(never)]
     pub(super) fn enqueue_rare<T: Tap<P>>(
         &mut self,
@@ -82,13 +151,7 @@ impl<P: Packet> Network<P> {
             .as_ref()
             .is_some_and(|pool| !pool.admits_unsettled(held, len))
         {
-            self.settle_pool(number as u32, now);
-            let reason = match self.pools[number].verdict(held, len) {
-                PoolVerdict::Admit => None,
-                PoolVerdict::OverThreshold => Some(DropReason::OverThreshold),
-                PoolVerdict::Exhausted => Some(DropReason::PoolExhausted),
-            };
-            if let Some(reason) = reason {
+            if let Some(reason) = self.pool_refuses(now, number as u32, held, len) {
                 return self.discard(now, at, i, reason, tap);
             }
             port = &mut self.ports[at as usize];
