@@ -111,22 +111,24 @@ struct Ears<'a> {
     listeners: Vec<Listener>,
     /// Those of them who hear of what ports take.
     of_ports: Vec<Listener>,
+    /// Whether anything does, the tap included.
+    hears_ports: bool,
 }
 
 impl<'a> Ears<'a> {
     fn new(tap: Option<&'a mut dyn AnyTap>, listeners: Vec<Listener>) -> Self {
         let hears_all = |listener: &&Listener| listener.borrow().hears() == Hears::All;
-        let of_ports = listeners.iter().filter(hears_all).cloned().collect();
+        let of_ports: Vec<Listener> = listeners.iter().filter(hears_all).cloned().collect();
         Self {
+            hears_ports: tap.is_some() || !of_ports.is_empty(),
             tap,
             listeners,
             of_ports,
         }
     }
-}
 
-impl Tap<SimPacket> for Ears<'_> {
-    fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+    #[inline(never)]
+    fn tell(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
         if let Some(tap) = &mut self.tap {
             tap.event(at, event, packet);
         }
@@ -136,6 +138,16 @@ impl Tap<SimPacket> for Ears<'_> {
         };
         for listener in listeners {
             listener.borrow_mut().packet(at, event, packet);
+        }
+    }
+}
+
+impl Tap<SimPacket> for Ears<'_> {
+    // Most of what there is are ports, of which few want to hear.
+    #[inline(always)]
+    fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
+        if self.hears_ports || !matches!(event, TapEvent::PortQueued { .. }) {
+            self.tell(at, event, packet);
         }
     }
 

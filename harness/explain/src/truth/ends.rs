@@ -3,7 +3,7 @@
 use super::End;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::ops::{Index, IndexMut};
 
 /// An end of a connection, as [`Truth::end`](super::Truth::end) numbers it.
@@ -24,7 +24,8 @@ impl EndId {
 /// Both ends of each connection that anything is known of.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    numbers: HashMap<Addresses, EndId, RandomState>,
+    v4: HashMap<Addresses<u32>, EndId, RandomState>,
+    v6: HashMap<Addresses<u128>, EndId, RandomState>,
     /// The two ends of a connection are neighbours.
     all: Vec<End>,
     names: Vec<[SocketAddr; 2]>,
@@ -34,20 +35,31 @@ impl Ends {
     /// The number of the end whose own address comes first in `name`.
     #[inline]
     pub(super) fn number(&mut self, name: [SocketAddr; 2]) -> EndId {
-        let addresses = Addresses::of(name);
-        match self.numbers.get(&addresses) {
+        let known = match name {
+            [SocketAddr::V4(local), SocketAddr::V4(remote)] => {
+                self.v4.get(&Addresses::of_v4([local, remote]))
+            }
+            _ => self.v6.get(&Addresses::of_any(name)),
+        };
+        match known {
             Some(number) => *number,
-            None => self.add(addresses, name),
+            None => self.add(name),
         }
     }
 
     #[cold]
-    fn add(&mut self, addresses: Addresses, name: [SocketAddr; 2]) -> EndId {
+    fn add(&mut self, name: [SocketAddr; 2]) -> EndId {
         let first = EndId(u32::try_from(self.all.len()).expect("they would not fit into memory"));
         let mirrored = [name[1], name[0]];
         // Who talks to itself is the first.
-        self.numbers.insert(Addresses::of(mirrored), first.peer());
-        self.numbers.insert(addresses, first);
+        for (name, number) in [(mirrored, first.peer()), (name, first)] {
+            match name {
+                [SocketAddr::V4(local), SocketAddr::V4(remote)] => {
+                    self.v4.insert(Addresses::of_v4([local, remote]), number)
+                }
+                _ => self.v6.insert(Addresses::of_any(name), number),
+            };
+        }
         self.all.extend([End::default(), End::default()]);
         self.names.extend([name, mirrored]);
         first
@@ -77,23 +89,37 @@ impl IndexMut<EndId> for Ends {
 
 /// The addresses of an end in few words, which are hashed for each packet wherever it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Addresses {
-    /// IPv4 as the IPv6 addresses that it is mapped to (RFC 4291 section 2.5.5.2).
-    hosts: (u128, u128),
+struct Addresses<A> {
+    hosts: [A; 2],
     ports: u32,
 }
 
-impl Addresses {
+impl<A> Addresses<A> {
     #[inline]
-    fn of([local, remote]: [SocketAddr; 2]) -> Self {
-        let bits = |address: IpAddr| match address {
-            IpAddr::V4(v4) => 0xffff_0000_0000 | u128::from(v4.to_bits()),
+    fn of(hosts: [A; 2], [local, remote]: [u16; 2]) -> Self {
+        let ports = u32::from(local) << 16 | u32::from(remote);
+        Self { hosts, ports }
+    }
+}
+
+impl Addresses<u32> {
+    #[inline]
+    fn of_v4(ends: [SocketAddrV4; 2]) -> Self {
+        Self::of(
+            ends.map(|end| end.ip().to_bits()),
+            ends.map(|end| end.port()),
+        )
+    }
+}
+
+impl Addresses<u128> {
+    /// IPv4 as the IPv6 addresses that it is mapped to (RFC 4291 section 2.5.5.2).
+    fn of_any(ends: [SocketAddr; 2]) -> Self {
+        let bits = |end: SocketAddr| match end.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
             IpAddr::V6(v6) => v6.to_bits(),
         };
-        Self {
-            hosts: (bits(local.ip()), bits(remote.ip())),
-            ports: u32::from(local.port()) << 16 | u32::from(remote.port()),
-        }
+        Self::of(ends.map(bits), ends.map(|end| end.port()))
     }
 }
 

@@ -482,6 +482,13 @@ impl Truth {
     fn put_off(&mut self, end: EndId, ack: u32) -> Duration {
         let peer = &mut self.ends[end.peer()];
         let answers = &mut peer.way.answers;
+        // As far as nothing is lost or comes in another order, the first is it.
+        if let Some((of, here)) = answers.front().copied()
+            && of == ack
+        {
+            answers.pop_front();
+            return here;
+        }
         let known = answers.iter().position(|(of, _)| *of == ack);
         let answer = known.and_then(|n| answers.drain(..=n).next_back());
         answer.map_or(Duration::ZERO, |(_, here)| here)
@@ -494,24 +501,26 @@ impl Truth {
         let me = &mut self.ends[end];
         let way = &mut me.way;
         way.takes(at, segment);
-        let (usual, least) = (way.rtt.timeout(), way.rtt.min());
         let sent = !way.out.is_empty();
         // Waiting for what was sent again is part of the loss.
         let again = way.recover.is_some();
-        let start = me.last.max(way.news).max(way.left);
+        let waits = me
+            .held
+            .filter(|(held, _)| sent && !again && !shut && has_more(*held));
+        let Some((held, since)) = waits else {
+            if way.hears(at, segment) {
+                way.news = at;
+            }
+            return;
+        };
+        let (usual, least) = (way.rtt.timeout(), way.rtt.min());
+        let start = me.last.max(way.news).max(way.left).max(since);
         if !way.hears(at, segment) {
             return;
         }
         way.news = at;
-        let Some((held, since)) = me.held else {
-            return;
-        };
-        let length = at.since(start.max(since));
-        let start = start.max(since);
+        let length = at.since(start);
         let within = |usual: Duration| length <= usual;
-        if !sent || again || shut || !has_more(held) {
-            return;
-        }
         // Who has sent its window is silent for a round trip; not so long if the window were what it was.
         if least.is_none_or(|least| within(least * 2)) || usual.is_none_or(within) {
             if !(me.lowered && is_of_the_window(held)) {
