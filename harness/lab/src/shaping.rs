@@ -1,25 +1,23 @@
 //! What a shaper lets go at once, and what it carries then: the kernel's `tbf` beside the simulated one
 //! (`host.nic.shaper_rate`) with the same rate and burst.
 //!
-//! More is sent at once than the bucket holds, and the bytes that have left are looked at all the time. A
-//! token bucket lets go no more than burst + rate x time in any time, so the burst is the greatest
-//! that any two looks differ by beyond the rate. A look is taken for the moment before it where it is
-//! the first of two, and for the one after where it is the second: what is found is never more than
-//! there was, however late the looks are.
+//! More is sent at once than the bucket holds, and the kernel stamps each packet when it has left the
+//! shaper, whoever runs by then. A token bucket lets go no more than burst + rate x time in any time, so the burst is the
+//! greatest that any two packets are apart beyond the rate. What it carries is told from where the bucket was empty
+//! on, and is less where the machine is late: then tokens are lost once the bucket is full.
 
-use crate::lab::KERNEL_INTERFACE;
-use crate::meter::Interface;
 use crate::pair::Pair;
 use crate::shaper::Shape;
 use crate::sockets;
-use crate::{LiveError, joined, sleep};
-use narrows::driver::{Clock, RealTime};
+use crate::{LiveError, sleep};
 use narrows::{ByteCount, Duration, Rate};
-use std::io;
+use nix::sys::socket::sockopt::{RcvBufForce, ReceiveTimestampns, SndBufForce};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
+use nix::sys::time::{TimeSpec, TimeValLike};
+use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Barrier;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 /// What a frame takes on a wire, all of it counted.
 const WIRE: u64 = 1_500;
@@ -28,8 +26,10 @@ const COUNTED: u64 = WIRE - 24;
 /// Of UDP, IPv4 and Ethernet.
 const HEADERS: u64 = 8 + 20 + 14;
 const PORT: u16 = 5_008;
-/// After which the bucket is full, and after which no more comes.
+/// After which the bucket is full.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Room in a socket for a packet, the kernel's own records among it.
+const ROOM: u64 = 4_096;
 
 /// A token bucket, and how much is sent through it at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +62,11 @@ pub struct Conformance {
     pub rate: f64,
 }
 
-/// One look at what has left.
+/// What had left by a time.
 #[derive(Clone, Copy, Debug)]
 struct Look {
-    /// When it began and ended, in nanoseconds.
-    between: (u64, u64),
+    /// In nanoseconds.
+    at: u64,
     /// Bytes on the wire until then.
     bytes: f64,
 }
@@ -75,22 +75,20 @@ struct Look {
 fn conformance(looks: &[Look], spec: &ShapingSpec) -> Option<Conformance> {
     let a_nanosecond = spec.rate.bits_per_sec() as f64 / 8e9;
     let (mut least, mut burst) = (f64::INFINITY, 0.0_f64);
+    let mut beyond = Vec::with_capacity(looks.len());
     for look in looks {
-        let beyond = |at: u64| look.bytes - at as f64 * a_nanosecond;
-        burst = burst.max(beyond(look.between.1) - least);
-        least = least.min(beyond(look.between.0));
+        let now = look.bytes - look.at as f64 * a_nanosecond;
+        least = least.min(now);
+        beyond.push(now - least);
+        burst = burst.max(now - least);
     }
-    let all = looks.last()?.bytes;
-    let first = looks.iter().find(|l| l.bytes >= spec.burst.get() as f64)?;
-    let last = looks.iter().find(|l| l.bytes >= all)?;
-    let time = last
-        .between
-        .1
-        .checked_sub(first.between.1)
-        .filter(|t| *t > 0)?;
+    // The bucket was empty when it had let go of all but a frame.
+    let empty = beyond.iter().position(|b| *b > burst - WIRE as f64)?;
+    let (first, last) = (looks.get(empty)?, looks.last()?);
+    let time = last.at.checked_sub(first.at).filter(|t| *t > 0)?;
     Some(Conformance {
         burst,
-        rate: (all - first.bytes) * 8e9 / time as f64,
+        rate: (last.bytes - first.bytes) * 8e9 / time as f64,
     })
 }
 
@@ -115,67 +113,67 @@ pub fn kernel(spec: &ShapingSpec, cancel: &AtomicBool) -> Result<Conformance, Li
     let (from, to) = (from.map_err(failed)?, to.map_err(failed)?);
     from.connect(SocketAddr::new(pair.b.address(), PORT))
         .map_err(failed)?;
-    // The first asks who has the address.
-    from.send(&[0]).map_err(failed)?;
+    // All that is sent has room, so that neither end keeps the other waiting.
+    let room = usize::try_from(ROOM * (spec.sent.get() / WIRE)).unwrap_or(usize::MAX);
+    setsockopt(&from, SndBufForce, &room)
+        .and_then(|()| setsockopt(&to, RcvBufForce, &room))
+        .and_then(|()| setsockopt(&to, ReceiveTimestampns, &true))
+        .map_err(|e| failed(e.into()))?;
     to.set_read_timeout(Some(sockets::CONNECT))
         .map_err(failed)?;
-    to.recv(&mut [0]).map_err(failed)?;
+    // The first asks who has the address.
+    from.send(&[0]).map_err(failed)?;
+    stamp(&to).map_err(failed)?;
     sleep(PAUSE.into());
-    let interface = Interface::within(pair.b.namespace(), KERNEL_INTERFACE);
-    let mut interface = interface.map_err(failed)?;
-    let stop = AtomicBool::new(false);
-    let begun = Barrier::new(2);
-    let looks = thread::scope(|scope| {
-        let looking = scope.spawn(|| {
-            let _ = RealTime::LOWEST.apply();
-            let zero = interface.read();
-            begun.wait();
-            look(&mut interface, zero?.rx_bytes, &stop)
-        });
-        begun.wait();
-        let sent = send(&from, spec, cancel);
-        sleep(PAUSE.into());
-        stop.store(true, Ordering::Relaxed);
-        sent.and(joined(looking.join()))
-    });
-    let seen = conformance(&looks.map_err(failed)?, spec);
+    let count = send(&from, spec, cancel).map_err(failed)?;
+    let looks = looks(&to, count).map_err(failed)?;
+    let seen = conformance(&looks, spec);
     seen.ok_or_else(|| failed(io::ErrorKind::UnexpectedEof.into()))
 }
 
-fn send(from: &UdpSocket, spec: &ShapingSpec, cancel: &AtomicBool) -> io::Result<()> {
+/// How many were sent.
+fn send(from: &UdpSocket, spec: &ShapingSpec, cancel: &AtomicBool) -> io::Result<u64> {
     let datagram = vec![0; (COUNTED - HEADERS) as usize];
-    for _ in 0..spec.sent.get() / WIRE {
+    let count = spec.sent.get() / WIRE;
+    for _ in 0..count {
         if cancel.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        // It waits where as much as a socket may have is in the queue.
         from.send(&datagram)?;
     }
-    Ok(())
+    Ok(count)
 }
 
-/// Looks at what came since the counter was at `zero` until it is stopped, and keeps what is news.
-fn look(interface: &mut Interface, zero: u64, stop: &AtomicBool) -> io::Result<Vec<Look>> {
-    let begin = Clock.now();
-    let now = || Clock.now().since(begin).as_nanos();
-    let mut looks: Vec<Look> = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        let before = now();
-        let counted = interface.read()?.rx_bytes - zero;
-        let look = Look {
-            between: (before, now()),
-            bytes: counted as f64 * WIRE as f64 / COUNTED as f64,
-        };
-        // Of looks at the same the last one says that nothing has left since.
-        match looks.len().checked_sub(2) {
-            Some(at) if looks[at].bytes == look.bytes => {
-                let last = looks.len() - 1;
-                looks[last] = look;
-            }
-            _ => looks.push(look),
+/// So many packets by when they came, the first at zero, with what had come before any of them.
+fn looks(to: &UdpSocket, count: u64) -> io::Result<Vec<Look>> {
+    let mut looks = Vec::new();
+    let mut begin = None;
+    for nth in 0..count {
+        let stamp = stamp(to)?;
+        let at = (stamp - *begin.get_or_insert(stamp)).num_nanoseconds();
+        let at =
+            u64::try_from(at).map_err(|_| io::Error::other("the machine's clock was set back"))?;
+        if nth == 0 {
+            looks.push(Look { at, bytes: 0.0 });
         }
+        let bytes = ((nth + 1) * WIRE) as f64;
+        looks.push(Look { at, bytes });
     }
     Ok(looks)
+}
+
+/// When the kernel had the next packet that waits to be read.
+fn stamp(to: &UdpSocket) -> io::Result<TimeSpec> {
+    let mut buf = [0; 1];
+    let mut space = nix::cmsg_space!(TimeSpec);
+    let mut parts = [IoSliceMut::new(&mut buf)];
+    let flags = MsgFlags::empty();
+    let read = recvmsg::<()>(to.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+    let stamp = read.cmsgs()?.find_map(|message| match message {
+        ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
+        _ => None,
+    });
+    stamp.ok_or_else(|| io::Error::other("the kernel does not stamp what it receives"))
 }
 
 /// The simulated one, which releases what waits at multiples of `tick`, or if that is zero when there are
@@ -207,7 +205,7 @@ pub fn simulated(spec: &ShapingSpec, tick: Duration) -> Result<Conformance, Live
         let (at, rate) = (row.first().copied()??, row.get(1).copied()??);
         bytes += rate * EVERY_NS as f64 / 8e9;
         Some(Look {
-            between: (at as u64, at as u64),
+            at: at as u64,
             bytes,
         })
     });
@@ -233,7 +231,7 @@ mod tests {
     /// 8 Mb/s is a byte a microsecond.
     fn looks(all: &[(u64, u64)]) -> Vec<Look> {
         let look = |&(us, bytes): &(u64, u64)| Look {
-            between: (us * 1_000, us * 1_000),
+            at: us * 1_000,
             bytes: bytes as f64,
         };
         all.iter().map(look).collect()
@@ -251,17 +249,30 @@ mod tests {
         let seen = conformance(&looks(&steady), &SPEC).unwrap();
         assert_eq!((seen.burst, seen.rate), (2_990.0, 8e6));
         // After a pause the bucket is full again, and one that lets more go is found out.
-        let again = [(0, 0), (10, 3_000), (1_000, 3_000), (1_010, 7_000)];
+        let again = [
+            (0, 0),
+            (10, 3_000),
+            (1_000, 3_000),
+            (1_010, 7_000),
+            (2_010, 8_000),
+        ];
         let seen = conformance(&looks(&again), &SPEC).unwrap();
         assert_eq!(seen.burst, 5_990.0);
         assert!(conformance(&looks(&[(0, 0), (10, 3_000)]), &SPEC).is_none());
     }
 
+    /// A sender that waits in the midst of the burst has a fuller bucket afterwards, and no more of the rate.
     #[test]
-    fn a_look_that_took_long_finds_no_more_than_there_was() {
-        let mut late = looks(&[(0, 0), (10, 3_000), (1_010, 4_000)]);
-        late[1].between = (0, 400_000);
-        assert_eq!(conformance(&late, &SPEC).unwrap().burst, 2_990.0);
+    fn what_it_carries_is_told_from_where_the_bucket_is_empty() {
+        let late = [
+            (0, 0),
+            (10, 1_000),
+            (2_000, 1_000),
+            (2_010, 4_000),
+            (3_010, 5_000),
+        ];
+        let seen = conformance(&looks(&late), &SPEC).unwrap();
+        assert_eq!((seen.burst, seen.rate), (2_990.0, 8e6));
     }
 
     /// With ticks what waits leaves a tick's worth at a time: 50 kB of the bucket's 64 KiB.

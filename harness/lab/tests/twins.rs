@@ -16,7 +16,7 @@ use narrows_lab::bulk::{HoldSpec, LocalDropSpec, hold, hold_ours, local_drop};
 use narrows_lab::burst::BurstSpec;
 use narrows_lab::calibrate::Gro;
 use narrows_lab::segmenting::{self, Load, Tso};
-use narrows_lab::shaping::{self, ShapingSpec};
+use narrows_lab::shaping::{self, Conformance, ShapingSpec};
 use narrows_lab::stall::{BusyPolicy, StallSpec, erlang};
 use narrows_lab::writes::WritesSpec;
 use narrows_lab::{burst, calibrate, marked, stall, writes};
@@ -103,23 +103,25 @@ fn small_writes_of_ours_wait_for_a_delayed_ack_of_the_kernels() {
 }
 
 /// What tbf lets go at once is what its bucket holds, and so it is of the simulated one; then both carry
-/// their rate. A machine that is late makes tbf carry less, never more, so that one try of a few tells of
-/// that.
+/// their rate. The kernel's stamps say when packets have left, however late whoever looks at them is. A machine
+/// that is late itself fills the bucket meanwhile: tbf carries less then, never more, and of a few tries one
+/// tells.
 #[test]
 fn a_shaper_of_the_kernels_and_a_simulated_one_let_go_the_same() {
     let spec = ShapingSpec::default();
     let simulated = shaping::simulated(&spec, narrows::Duration::ZERO).unwrap();
-    let mut rates = Vec::new();
-    while rates.len() < 5 && rates.iter().all(|rate| *rate < 0.7) {
+    let mut tries = Vec::new();
+    let alike = |(burst, rate): &(f64, f64)| *burst >= 0.95 && *rate >= 0.9;
+    while tries.len() < 5 && !tries.iter().any(alike) {
         let Some(kernels) = done(shaping::kernel(&spec, &GO_ON)) else {
             return;
         };
-        let burst = kernels.burst / simulated.burst;
-        assert!((0.9..1.1).contains(&burst), "{kernels:?} {simulated:?}");
-        rates.push(kernels.rate / simulated.rate);
+        let Conformance { burst, rate } = kernels;
+        tries.push((burst / simulated.burst, rate / simulated.rate));
     }
-    assert!(rates.iter().all(|rate| *rate < 1.05), "{rates:?}");
-    assert!(rates.iter().any(|rate| *rate >= 0.7), "{rates:?}");
+    let most = |(burst, rate): &(f64, f64)| *burst < 1.05 && *rate < 1.05;
+    assert!(tries.iter().all(most), "{tries:?}");
+    assert!(tries.iter().any(alike), "{tries:?}");
 }
 
 /// Segments that a sender of ours writes together are merged unless marks alternate.
