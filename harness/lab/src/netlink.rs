@@ -96,12 +96,17 @@ impl Netlink {
 
     /// The interface `name`.
     pub(super) fn link(&mut self, name: &str) -> io::Result<Link> {
-        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("no interface {name}"));
-        let links = self.links()?;
-        links
-            .into_iter()
-            .find(|l| l.name == name)
-            .ok_or_else(missing)
+        let mut links = self.links()?;
+        match links.iter().position(|l| l.name == name) {
+            Some(at) => Ok(links.swap_remove(at)),
+            None => {
+                let names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
+                Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    format!("no interface {name}; there are {}", names.join(", ")),
+                ))
+            }
+        }
     }
 
     /// Bring an interface up.
