@@ -34,6 +34,7 @@ pub const ALL: &[Shipped] = shipped![
     "link-failure",
     "live-incast",
     "microbursts",
+    "microbursts-trunk",
     "modern",
     "packet-window",
     "pause",

@@ -16,7 +16,7 @@ const TOGETHER: [(&str, &str, (&str, &str)); 2] = [
 ];
 
 /// Words that a short name cannot be alone: the experiment, the name, the word, and a part of why.
-const REFUSED: [(&str, &str, &str, &str); 5] = [
+const REFUSED: [(&str, &str, &str, &str); 6] = [
     // Its hosts have no SACK, as in the paper.
     ("fast08", "loss", "sack", "sack on"),
     // One of its congestion controls is DCTCP.
@@ -24,7 +24,13 @@ const REFUSED: [(&str, &str, &str, &str); 5] = [
     ("incast", "ecn", "off", "congestion without dctcp"),
     // It detects losses by SACK.
     ("incast", "sack", "off", "choose loss_detection newreno"),
-    // Its ports have too little memory for what comes after a pause of one class.
+    // Their ports have too little memory for what comes after a pause of one class.
+    (
+        "microbursts-trunk",
+        "pause",
+        "pfc",
+        "give the queue a limit",
+    ),
     ("pause", "pause", "pfc", "give the queue a limit"),
 ];
 

@@ -57,6 +57,34 @@ fn pause_frames_cure_an_incast_on_one_switch_twice_alike() {
     );
 }
 
+/// Where queries meet, a pause of the trunk is one of all that cross it, and a pause of a host is one of that host.
+#[test]
+fn pause_frames_for_queries_slow_who_crosses_the_trunk_and_nobody_on_one_switch() {
+    let of = |pause| {
+        let values = [
+            ("pause", pause),
+            ("load", "400Mb/s"),
+            ("run.duration", "700ms"),
+        ];
+        run(&shipped("microbursts-trunk", &values))
+    };
+    let (off, on) = (of("off"), of("802.3x"));
+    assert!(drops(&off) > 0 && drops(&on) == 0);
+    let slowest = |run: &RunOutcome, traffic: &str| {
+        let number = run.traffic.iter().position(|name| name == traffic);
+        let calls = run.transfers.iter();
+        let calls = calls.filter(|t| Some(usize::from(t.traffic)) == number);
+        calls.map(|t| t.took).max().expect("a call")
+    };
+    let times = |traffic| {
+        let [with, without] = [&on, &off].map(|run| slowest(run, traffic).as_nanos() as f64);
+        with / without
+    };
+    let (victim, near) = (times("victim"), times("near"));
+    assert!(victim > 3.0, "{victim} times as long");
+    assert!(near < 1.05, "{near} times as long");
+}
+
 /// 802.3x holds the trunk for the crowd and the victim; with PFC a victim of a class of its own
 /// crosses the same trunk, and nobody loses a packet.
 #[test]
