@@ -38,7 +38,7 @@ pub const STORY: Story = Story {
             REMEDY,
         ),
         Table::points(
-            "... and CoDel there with a target of 50 us, by its interval",
+            "... and what the text does not name: CoDel there with a target of 50 us, by its interval",
             "codel",
             REMEDY,
         ),
@@ -177,10 +177,12 @@ const SCENES: &[Scene] = &[
             "drop-tail,red,codel,ecn-step",
         ),
     ]),
+    // RED that drops; among the disciplines above it marks.
+    Scene::new("red", "fast08").with(&[("servers", "16"), (cures::DISCIPLINE, "red")]),
     Scene::new("codel", "fast08").with(&[
         ("servers", "16"),
         ("host.tcp.ecn", "classic"),
-        ("network.port.\"s0->h0\".queue.discipline", "codel"),
+        (cures::DISCIPLINE, "codel"),
         ("network.port.\"s0->h0\".queue.target", "50us"),
         (
             "sweep.network.port.\"s0->h0\".queue.interval",
