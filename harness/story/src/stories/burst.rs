@@ -7,6 +7,7 @@ mod knee;
 #[cfg(target_os = "linux")]
 mod live;
 mod measures;
+mod remedies;
 mod rows;
 mod scenes;
 mod see_saw;
@@ -29,6 +30,44 @@ pub const STORY: Story = Story {
             milliseconds.",
     scenes: SCENES,
     tables: &[
+        Table::own(remedies::TITLE, remedies::table),
+        Table::points(
+            "... the floor of the RTO there, where its timers tick",
+            "rto-at-ticks",
+            &[
+                Column::new("timeouts", "timeouts"),
+                Column::new("p99", "latency.p99"),
+                Column::new("p99.9", "latency.p999"),
+            ],
+        ),
+        Table::points(
+            "... DCTCP at 250 Mb/s, by the packets from which on a port of 64 KiB marks",
+            "early-marks",
+            &[
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("timeouts", "timeouts"),
+                Column::new("median query", "latency.p50"),
+                Column::new("p99", "latency.p99"),
+            ],
+        ),
+        Table::points(
+            "... buffers, where five copies without an end run beside queries at 100 Mb/s",
+            "deep",
+            &[
+                Column::new("copies' goodput", "copy.goodput"),
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("queries' p99", "get.latency.p99"),
+            ],
+        ),
+        Table::points(
+            "... a limit of 80 % at each sender, where a host copies to h0 without an end beside queries at 100 Mb/s",
+            "limited-copy",
+            &[
+                Column::new("copy's goodput", "copy.goodput"),
+                Column::new("drops/s", "drops_per_s"),
+                Column::new("queries' p99", "get.latency.p99"),
+            ],
+        ),
         Table::own(
             "Greatest reading over the mean of a second, by polling period, at 190 Mb/s",
             polling_table,
@@ -40,98 +79,6 @@ pub const STORY: Story = Story {
         Table::own(
             "Seventeen seconds of a node that is asked for 500 Mb/s, in a mesh of twelve",
             see_saw::table,
-        ),
-        Table::points_at(
-            "Remedies at 250 Mb/s: DCTCP's marks",
-            "dctcp",
-            &[],
-            &[
-                Column::new("drops/s", "drops_per_s"),
-                Column::new("timeouts", "timeouts"),
-                Column::new("median query", "latency.p50"),
-                Column::new("p99", "latency.p99"),
-            ],
-        ),
-        Table::points(
-            "... by the packets from which on a port of 64 KiB marks; those above are from 30 kB on",
-            "early-marks",
-            &[
-                Column::new("goodput", "goodput"),
-                Column::new("drops/s", "drops_per_s"),
-                Column::new("timeouts", "timeouts"),
-                Column::new("median query", "latency.p50"),
-                Column::new("p99", "latency.p99"),
-            ],
-        ),
-        Table::points(
-            "Remedies at 300 Mb/s: the floor of the RTO, and the tick of its timers",
-            "rto",
-            &[
-                Column::new("timeouts", "timeouts"),
-                Column::new("p99", "latency.p99"),
-                Column::new("p99.9", "latency.p999"),
-            ],
-        ),
-        Table::points(
-            "Remedies at 450 Mb/s: buffers",
-            "buffers",
-            &[
-                Column::new("drops/s", "drops_per_s"),
-                Column::new("sent again", "retransmit_share"),
-                Column::new("p99", "latency.p99"),
-            ],
-        ),
-        Table::points(
-            "... and buffers, where five copies without an end run beside queries at 100 Mb/s",
-            "deep",
-            &[
-                Column::new("copies' goodput", "copy.goodput"),
-                Column::new("drops/s", "drops_per_s"),
-                Column::new("queries' p99", "get.latency.p99"),
-            ],
-        ),
-        Table::points(
-            "No remedy, at 300 Mb/s: a limit of 800 Mb/s at each sender, exact and at ticks",
-            "sender-limit",
-            &[
-                Column::new("goodput", "goodput"),
-                Column::new("drops/s", "drops_per_s"),
-                Column::new("p99", "latency.p99"),
-            ],
-        ),
-        Table::points(
-            "... where a host copies to h0 without an end, beside queries at 100 Mb/s",
-            "limited-copy",
-            &[
-                Column::new("copy's goodput", "copy.goodput"),
-                Column::new("drops/s", "drops_per_s"),
-                Column::new("queries' p99", "get.latency.p99"),
-            ],
-        ),
-        Table::points(
-            "What matters little, at 300 Mb/s: the NIC's queue",
-            "tx-queue",
-            &[Column::new("drops/s", "drops_per_s")],
-        ),
-        Table::points(
-            "... its receive ring",
-            "ring",
-            &[Column::new("drops/s", "drops_per_s")],
-        ),
-        Table::points(
-            "... how long its interrupts wait",
-            "interrupts",
-            &[Column::new("drops/s", "drops_per_s")],
-        ),
-        Table::points(
-            "... and the MTU",
-            "mtu",
-            &[
-                Column::new("drops/s", "drops_per_s"),
-                Column::new("dropped bits", "tier.s0->host.dropped_bits"),
-                Column::new("p99", "latency.p99"),
-                Column::new("p99.9", "latency.p999"),
-            ],
         ),
     ],
     phenomenon,
@@ -163,12 +110,13 @@ fn phenomenon(played: &Played) -> Answer<String> {
     Ok(format!(
         "A port that carries {} Mb/s of 1000 when it is read twice a second carries {} Mb/s in the \
          fullest 2 ms of each; it drops {} packets a second at 250 Mb/s, {} at 500, and from {} \
-         Mb/s on the median query waits for a timeout.",
+         Mb/s on the median query waits for a timeout. {}",
         number((mean / 1e6).round(), ""),
         number((most("2ms")? / 1e6).round(), ""),
         number(drops(played, "load", "250Mb/s")?.round(), ""),
         number(drops(played, "load", "500Mb/s")?.round(), ""),
         number((measures::knee(played)? / 1e6).round(), ""),
+        remedies::verdict(played)?,
     ))
 }
 

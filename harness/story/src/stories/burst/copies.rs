@@ -44,19 +44,15 @@ pub(super) const BULK_DROPS: &str = "bulk that adapts takes all that it gets: wh
 
 /// A limit of 800 Mb/s at a sender of bulk, exact and at ticks.
 pub(super) fn a_limit_at_ticks_is_worse(played: &Played) -> Answer<Finding> {
-    let queries = played.scene("sender-limit")?;
-    let of = |burst: &str, tick: &str, metric: &str| {
-        let at = [
-            ("host.nic.shaper_burst", burst),
-            ("host.nic.shaper_tick", tick),
-        ];
-        queries.value(&at, metric)
+    let limited = |tick: &str, metric: &str| {
+        let scene = played.scene("sender-limit")?;
+        scene.value(&[("host.nic.shaper_tick", tick)], metric)
     };
-    let free = played.scene("tx-queue")?;
-    let free = free.value(&[("host.nic.tx_queue", "1000p")], "drops_per_s")?;
-    let exact = of("3kB", "0s", "drops_per_s")? / free * 100.0;
-    let jiffy = of("1MB", "10ms", "drops_per_s")? / free * 100.0;
-    let small = of("3kB", "10ms", "goodput")? / of("3kB", "0s", "goodput")? * 100.0;
+    let all = |scene: &str| played.scene(scene)?.value(&[], "drops_per_s");
+    let free = all("none")?;
+    let exact = limited("0s", "drops_per_s")? / free * 100.0;
+    let jiffy = all("sender-limit-bursts")? / free * 100.0;
+    let small = limited("10ms", "goodput")? / limited("0s", "goodput")? * 100.0;
     let copy = played.scene("limited-copy")?;
     let beside = |rate: &str, tick: &str, metric: &str| {
         let at = [

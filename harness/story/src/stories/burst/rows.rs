@@ -315,20 +315,15 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::new("M21", timeouts::losses_cost_timeouts_and_slow_starts),
     Row::new("M28", |played| {
-        let scene = played.scene("dctcp")?;
-        let share = |buffer: &str, size: &str| -> Answer<f64> {
-            let drops = |cc: &str| {
-                let at = [("buffer", buffer), ("size", size), ("cc", cc)];
-                scene.value(&at, "drops_per_s")
-            };
-            Ok(drops("dctcp")? / drops("cubic")?)
-        };
+        let unmarked = played.scene("unmarked")?;
         let marking = |from: &str, size: &str| -> Answer<f64> {
             let marked = played.scene("early-marks")?;
             let at = [("network.queue.threshold", from), ("size", size)];
-            let cubic = [("buffer", "64KiB"), ("size", size), ("cc", "cubic")];
-            Ok(marked.value(&at, "drops_per_s")? / scene.value(&cubic, "drops_per_s")?)
+            let without = unmarked.value(&[("size", size)], "drops_per_s")?;
+            Ok(marked.value(&at, "drops_per_s")? / without)
         };
+        let deeper = played.scene("deeper")?;
+        let deeper = |cc: &str| deeper.value(&[("cc", cc)], "drops_per_s");
         let chosen = Finding::all([
             Finding::at_most(
                 "of CUBIC's drops through ports of 64 KiB that mark from 5 packets on, replies of 10 kB",
@@ -349,45 +344,34 @@ pub(super) const ROWS: &[Row] = &[
              --sweep size=10kB,30kB --sweep network.queue.threshold=5p,10p,20p`)",
             number(marking("20p", "10kB")?, ""),
             number(marking("20p", "30kB")?, ""),
-            number(share("128KiB", "30kB")?, ""),
+            number(deeper("dctcp")? / deeper("cubic")?, ""),
             number(marking("10p", "10kB")?, ""),
             number(marking("10p", "30kB")?, ""),
         )))
     }),
     Row::new("M30", timeouts::the_floor_is_a_remedy),
     Row::new("M31", |played| {
-        let change = |scene: &str, metric: &str, key: &str, from: &str, to: &str| -> Answer<f64> {
-            let scene = played.scene(scene)?;
-            let (a, b) = (
-                scene.value(&[(key, from)], metric)?,
-                scene.value(&[(key, to)], metric)?,
-            );
-            Ok((b - a) / a * 100.0)
+        let of = |scene: &str, at: &[(&str, &str)], metric: &str| {
+            played.scene(scene)?.value(at, metric)
         };
+        let more = |without: f64, with: f64| (with / without - 1.0) * 100.0;
         let little = |what: &str, percent: f64| Finding::between(what, percent, (-20.0, 20.0), "");
-        let drops = |scene: &str, key: &str, from: &str, to: &str| {
-            change(scene, "drops_per_s", key, from, to)
-        };
-        let queue = drops("tx-queue", "host.nic.tx_queue", "1000p", "100p")?;
-        let ring = drops("ring", "host.nic.rx_ring", "1024", "64")?;
-        let interrupts = drops("interrupts", "host.nic.rx_usecs", "20us", "125us")?;
+        let drops = |scene: &str, at: &[(&str, &str)]| of(scene, at, "drops_per_s");
+        let waiting = |time: &'static str| drops("interrupts", &[("host.nic.rx_usecs", time)]);
+        let queue = more(drops("none", &[])?, drops("tx-queue", &[])?);
+        let ring = more(waiting("20us")?, drops("ring", &[])?);
+        let interrupts = more(waiting("20us")?, waiting("125us")?);
         // Whether the smaller of two is ever full.
-        let refused = played
-            .scene("tx-queue")?
-            .value(&[("host.nic.tx_queue", "100p")], "refused")?;
-        let overrun = played
-            .scene("ring")?
-            .value(&[("host.nic.rx_ring", "64")], "drops.ring")?;
-        let mtu = |metric: &str| change("mtu", metric, "network.mtu", "1500", "9000");
-        let share = |mtu: &str| -> Answer<f64> {
-            let value = |metric| played.scene("mtu")?.value(&[("network.mtu", mtu)], metric);
-            Ok(value("drops")? / value("segments")?)
+        let refused = of("tx-queue", &[], "refused")?;
+        let overrun = of("ring", &[], "drops.ring")?;
+        let mtu = |metric: &str| {
+            Ok::<_, NoAnswer>(more(of("none", &[], metric)?, of("mtu", &[], metric)?))
         };
-        let of_sent = (share("9000")? / share("1500")? - 1.0) * 100.0;
-        let p99 = |mtu: &str| {
-            let scene = played.scene("mtu")?;
-            scene.value(&[("network.mtu", mtu)], "latency.p99")
+        let share = |scene: &str| {
+            Ok::<_, NoAnswer>(of(scene, &[], "drops")? / of(scene, &[], "segments")?)
         };
+        let of_sent = more(share("none")?, share("mtu")?);
+        let p99 = |scene: &str| of(scene, &[], "latency.p99");
         let (packets, bits) = (mtu("drops_per_s")?, mtu("tier.s0->host.dropped_bits")?);
         let larger = (100.0 + bits) / (100.0 + packets);
         let finding = Finding::all([
@@ -411,9 +395,9 @@ pub(super) const ROWS: &[Row] = &[
             number(overrun, ""),
             number(larger, ""),
             number(larger.sqrt(), ""),
-            number(p99("1500")?, "ns"),
-            number(p99("9000")?, "ns"),
-            number(p99("9000")? / p99("1500")?, ""),
+            number(p99("none")?, "ns"),
+            number(p99("mtu")?, "ns"),
+            number(p99("mtu")? / p99("none")?, ""),
             number(of_sent, ""),
         )))
     })

@@ -1,6 +1,6 @@
 //! What the story runs: the set-up of the text, and each claim's.
 
-use crate::scene::Scene;
+use crate::scene::{Keys, Scene};
 
 /// Hosts of the set-up, each coordinator and server.
 pub(super) const HOSTS: f64 = 20.0;
@@ -20,15 +20,30 @@ const MIXED: (&str, &str) = (
 const OFFLOAD: (&str, &str) = ("host.nic.tso", "64KiB");
 const COUNTERS: (&str, &str) = ("probe.at.kind", "counters");
 
+/// Queries at a load, without what else is told of the port.
+const QUERIES: Keys = &[
+    ("cc", "cubic"),
+    ("host.tcp.loss_detection", "sack"),
+    ("probe.port.series", "off"),
+    ("run.duration", "5500ms"),
+];
+
 /// A switch with queries at a load, which most scenes vary in one thing.
 const LOADED: Scene = Scene::new("", "microbursts")
-    .sharing(&[&[
-        ("cc", "cubic"),
-        ("host.tcp.loss_detection", "sack"),
-        ("probe.port.series", "off"),
-        ("run.duration", "5500ms"),
-    ]])
+    .sharing(&[QUERIES])
     .usually(&[("run.duration", "1500ms")]);
+
+/// The load and replies at which remedies stand side by side.
+const REMEDIED: Scene = LOADED
+    .sharing(&[QUERIES, &[("load", "300Mb/s"), ("size", "10kB")]])
+    .usually(&[("run.duration", "3500ms")]);
+
+/// What is dropped at the ports of hosts, in bits, too.
+const DROPPED_BITS: [(&str, &str); 2] =
+    [("probe.tier.kind", "tier"), ("probe.tier.on", "s0->host")];
+const LIMIT: (&str, &str) = ("host.nic.shaper_rate", "800Mb/s");
+/// Interrupts that wait for so many frames, or for a time.
+const COALESCED: (&str, &str) = ("host.nic.rx_frames", "16");
 
 /// A sender that goes back to the first loss, which the text does not tell.
 const GOING_BACK: Scene = Scene::new("", "microbursts")
@@ -172,16 +187,14 @@ pub(super) const SCENES: &[Scene] = &[
         ("probe.port.series", "off"),
         ("run.duration", "1500ms"),
     ]),
-    Scene::new("dctcp", "microbursts")
-        .with(&[
-            ("load", "250Mb/s"),
-            ("host.tcp.loss_detection", "sack"),
-            ("sweep.size", "10kB,30kB"),
-            ("sweep.buffer", "64KiB,128KiB"),
-            ("probe.port.series", "off"),
-            ("run.duration", "5500ms"),
-        ])
-        .usually(&[("run.duration", "1500ms")]),
+    LOADED
+        .named("unmarked")
+        .with(&[("load", "250Mb/s"), ("sweep.size", "10kB,30kB")]),
+    LOADED.named("deeper").with(&[
+        ("load", "250Mb/s"),
+        ("buffer", "128KiB"),
+        ("sweep.cc", "cubic,dctcp"),
+    ]),
     // Chosen for M28. DCTCP's authors have 20 packets at 1 Gb/s, and the rate times a round trip over seven,
     // here one, as the least.
     Scene::new("early-marks", "microbursts")
@@ -195,18 +208,52 @@ pub(super) const SCENES: &[Scene] = &[
             ("run.duration", "5500ms"),
         ])
         .usually(&[("run.duration", "1500ms")]),
-    LOADED
-        .named("rto")
+    REMEDIED.named("none").with(&DROPPED_BITS),
+    REMEDIED.named("marks").with(&[
+        ("cc", "dctcp"),
+        ("sweep.network.queue.threshold", "5p,30kB"),
+    ]),
+    REMEDIED
+        .named("pause")
+        .with(&[("network.pause.mode", "802.3x")]),
+    REMEDIED
+        .named("larger-ports")
+        .with(&[("sweep.buffer", "128KiB,256KiB")]),
+    REMEDIED.named("rto").with(&[("sweep.rto", "10ms,1ms")]),
+    REMEDIED
+        .named("rto-at-ticks")
         .with(&[
-            ("load", "300Mb/s"),
-            ("size", "10kB"),
             ("sweep.rto", "linux,10ms,1ms"),
-            ("sweep.host.tcp.timer_tick", "0ns,1ms,10ms"),
+            ("sweep.host.tcp.timer_tick", "1ms,10ms"),
         ])
         .usually(&[
-            ("sweep.host.tcp.timer_tick", "0ns,10ms"),
-            ("run.duration", "1500ms"),
+            ("sweep.host.tcp.timer_tick", "10ms"),
+            ("run.duration", "3500ms"),
         ]),
+    REMEDIED
+        .named("mtu")
+        .with(&[("network.mtu", "9000"), DROPPED_BITS[0], DROPPED_BITS[1]]),
+    REMEDIED
+        .named("tx-queue")
+        .with(&[("host.nic.tx_queue", "100p")]),
+    REMEDIED
+        .named("interrupts")
+        .with(&[COALESCED, ("sweep.host.nic.rx_usecs", "20us,125us")]),
+    REMEDIED.named("ring").with(&[
+        COALESCED,
+        ("host.nic.rx_usecs", "20us"),
+        ("host.nic.rx_ring", "64"),
+    ]),
+    REMEDIED.named("sender-limit").with(&[
+        LIMIT,
+        ("host.nic.shaper_burst", "3kB"),
+        ("sweep.host.nic.shaper_tick", "0s,10ms"),
+    ]),
+    REMEDIED.named("sender-limit-bursts").with(&[
+        LIMIT,
+        ("host.nic.shaper_burst", "1MB"),
+        ("host.nic.shaper_tick", "10ms"),
+    ]),
     LOADED
         .named("buffers")
         .with(&[
@@ -214,7 +261,7 @@ pub(super) const SCENES: &[Scene] = &[
             ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB,10MiB"),
         ])
         .usually(&[
-            ("sweep.buffer", "64KiB,128KiB,256KiB,512KiB,1MiB"),
+            ("sweep.buffer", "64KiB,256KiB,1MiB"),
             ("run.duration", "1500ms"),
         ]),
     // What fills a buffer of any size: copies without an end, as in M1, beside the queries.
@@ -410,31 +457,6 @@ pub(super) const SCENES: &[Scene] = &[
     Scene::new("all-to-all", "shuffle")
         .with(&[("cc", "cubic"), ("path", "flow"), ("parallel", "off")])
         .usually(&[("run.repetitions", "2")]),
-    LOADED.named("tx-queue").with(&[
-        ("load", "300Mb/s"),
-        ("size", "10kB"),
-        ("sweep.host.nic.tx_queue", "100p,1000p"),
-    ]),
-    LOADED.named("ring").with(&[
-        ("load", "300Mb/s"),
-        ("size", "10kB"),
-        ("host.nic.rx_usecs", "20us"),
-        ("host.nic.rx_frames", "16"),
-        ("sweep.host.nic.rx_ring", "64,1024"),
-    ]),
-    LOADED.named("interrupts").with(&[
-        ("load", "300Mb/s"),
-        ("size", "10kB"),
-        ("host.nic.rx_frames", "16"),
-        ("sweep.host.nic.rx_usecs", "20us,125us"),
-    ]),
-    LOADED.named("sender-limit").with(&[
-        ("load", "300Mb/s"),
-        ("size", "10kB"),
-        ("host.nic.shaper_rate", "800Mb/s"),
-        ("sweep.host.nic.shaper_burst", "3kB,1MB"),
-        ("sweep.host.nic.shaper_tick", "0s,10ms"),
-    ]),
     LOADED
         .named("limited-copy")
         .with(&[
@@ -447,16 +469,6 @@ pub(super) const SCENES: &[Scene] = &[
             ("host.nic.shaper_burst", "1MB"),
             ("sweep.host.nic.shaper_tick", "0s,10ms"),
             ("run.warm_up", "500ms"),
-        ])
-        .usually(&[("run.duration", "3500ms")]),
-    LOADED
-        .named("mtu")
-        .with(&[
-            ("load", "300Mb/s"),
-            ("size", "10kB"),
-            ("sweep.network.mtu", "1500,9000"),
-            ("probe.tier.kind", "tier"),
-            ("probe.tier.on", "s0->host"),
         ])
         .usually(&[("run.duration", "3500ms")]),
 ];

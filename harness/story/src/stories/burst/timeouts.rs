@@ -94,12 +94,18 @@ pub(super) fn losses_cost_timeouts_and_slow_starts(played: &Played) -> Answer<Fi
 
 /// The floors of the RTO in the order of their size, with the value that has them.
 const FLOORS: [(&str, &str); 3] = [("200 ms", "linux"), ("10 ms", "10ms"), ("1 ms", "1ms")];
+/// Timers without ticks.
+const EXACT: &str = "0ns";
 
 pub(super) fn the_floor_is_a_remedy(played: &Played) -> Answer<Finding> {
-    let scene = played.scene("rto")?;
     let late = |rto: &str, tick: &str| {
-        let at = [("rto", rto), ("host.tcp.timer_tick", tick)];
-        scene.value(&at, "latency.p999")
+        let (floor, tick_of) = (("rto", rto), ("host.tcp.timer_tick", tick));
+        let (scene, at) = match (rto, tick) {
+            ("linux", EXACT) => ("none", vec![]),
+            (_, EXACT) => ("rto", vec![floor]),
+            _ => ("rto-at-ticks", vec![floor, tick_of]),
+        };
+        played.scene(scene)?.value(&at, "latency.p999")
     };
     let by_floor = |tick: &str| -> Answer<Finding> {
         let all = FLOORS.map(|(floor, rto)| Ok::<_, NoAnswer>((floor, late(rto, tick)?)));
@@ -116,10 +122,10 @@ pub(super) fn the_floor_is_a_remedy(played: &Played) -> Answer<Finding> {
             all.is_sorted_by(|a, b| a.1 > b.1),
         ))
     };
-    let floor = late("linux", "0ns")? / late("10ms", "0ns")?;
-    let tick = late("1ms", "10ms")? / late("1ms", "0ns")?;
+    let floor = late("linux", EXACT)? / late("10ms", EXACT)?;
+    let tick = late("1ms", "10ms")? / late("1ms", EXACT)?;
     let finding = Finding::all([
-        by_floor("0ns")?,
+        by_floor(EXACT)?,
         by_floor("10ms")?,
         Finding::at_least(
             "with a floor of 200 ms over that with 10 ms, exact timers,",
