@@ -110,15 +110,14 @@ impl<P: Packet> Network<P> {
         seed: u64,
     ) -> Self {
         let hosts = homes.len() as u32;
-        let ways = ports.iter().map(Port::longest_way);
-        let longest = ways.max().unwrap_or_default();
+        let events = calendar_of(&ports);
         Self {
             slab: Slab::new(DEFAULT_PACKET_LIMIT),
             ports,
             switches,
             pools,
             homes,
-            events: EventQueue::spanning(longest),
+            events,
             held: 0,
             looks_ahead: hosts > FEW_HOSTS,
             heads: Vec::new(),
@@ -582,4 +581,15 @@ fn give_back(pools: &mut [Pool], port: &Port, freed: u64) {
     {
         pool.give_back(port.held().bytes, freed);
     }
+}
+
+/// A queue for arrivals from `ports`, of which half send at once at most.
+fn calendar_of(ports: &[Port]) -> EventQueue {
+    const SECOND: u64 = SimTime::from_secs(1).as_picos();
+    let ways = ports.iter().map(Port::longest_way);
+    let frames = ports
+        .iter()
+        .map(|port| SECOND / port.full_frame().as_picos().max(1));
+    let apart = 2 * SECOND / frames.sum::<u64>().max(1);
+    EventQueue::spanning(ways.max().unwrap_or_default(), SimTime::from_picos(apart))
 }

@@ -556,7 +556,12 @@ impl Port {
 
     /// How long a full frame that finds it idle is on its way to the far end, at most.
     pub(crate) fn longest_way(&self) -> SimTime {
-        self.overhead.most + self.span_of(FULL_FRAME) + self.delay
+        self.overhead.most + self.full_frame() + self.delay
+    }
+
+    /// The time that a full frame takes on the wire.
+    pub(crate) fn full_frame(&self) -> SimTime {
+        self.span_of(FULL_FRAME)
     }
 
     /// The room that a host may count on. Settle first.

@@ -152,11 +152,13 @@ impl Default for EventQueue {
 }
 
 impl EventQueue {
-    /// For events most of which are put in no longer than `ahead` before they are due.
-    pub fn spanning(ahead: SimTime) -> Self {
-        let buckets = ahead.as_picos().div_ceil(BUCKETS as u64).max(1);
+    /// For events most of which are put in no longer than `ahead` before they are due, and come no closer
+    /// than one every `apart` on average: narrower buckets would be more memory for nothing.
+    pub fn spanning(ahead: SimTime, apart: SimTime) -> Self {
+        let all = ahead.as_picos().div_ceil(BUCKETS as u64).max(1);
+        let one = apart.as_picos().max(1);
         let (least, most) = WIDTH_BITS;
-        let bits = buckets.next_power_of_two().trailing_zeros();
+        let bits = all.next_power_of_two().ilog2().max(one.ilog2());
         Self::of_width(bits.clamp(least, most))
     }
 
@@ -579,10 +581,16 @@ mod tests {
 
     #[test]
     fn a_calendar_spans_what_events_are_ahead_within_its_bounds() {
-        let of = |ns| EventQueue::spanning(SimTime::from_nanos(ns)).width_bits;
+        let spanning = |ahead, apart| {
+            let [ahead, apart] = [ahead, apart].map(SimTime::from_nanos);
+            EventQueue::spanning(ahead, apart).width_bits
+        };
+        let of = |ns| spanning(ns, 0);
         // 4,096 buckets of 1.024 ns are 4.2 us.
         assert_eq!([0, 4_194, 4_195, 8_388].map(of), [10, 10, 11, 11]);
         assert_eq!([8_389, 268_000, 1_000_000_000].map(of), [12, 16, 16]);
+        let every = |ns| spanning(4_000, ns);
+        assert_eq!([1, 32, 33, 1_000].map(every), [10, 14, 15, 16]);
     }
 
     #[test]
