@@ -1,6 +1,7 @@
 //! Values that a knob reads and shows.
 
 use crate::net::link::Framing;
+use crate::net::nic::ReceiveHash;
 use crate::scenario::spec::{
     AckCount, DctcpReceiver, DelayedAck, EcnUse, Impair, PrrUse, QueueCounting, QueueLimit,
     SackUse, Share, SharedBuffer, Size, Ties,
@@ -302,6 +303,11 @@ impl Choice for EcnUse {
 impl Choice for AckCount {
     const ALL: &'static [(Self, &'static str)] =
         &[(Self::Segments, "segments"), (Self::Bytes, "bytes")];
+}
+
+impl Choice for ReceiveHash {
+    const ALL: &'static [(Self, &'static str)] =
+        &[(Self::Even, "even"), (Self::Toeplitz, "toeplitz")];
 }
 
 impl Choice for WindowCount {

@@ -3,8 +3,8 @@
 use crate::knob;
 use crate::knob::{Kind, Knob, Knobs};
 use crate::net::nic::{
-    Coalescing, CpuSpec, MOST_OFFLOAD, Moment, NicSpec, ReceiveSpec, Refill, ShaperSpec,
-    TransmitBuffers,
+    Coalescing, CpuSpec, MOST_OFFLOAD, Moment, NicSpec, ReceiveHash, ReceiveSpec, Refill,
+    ShaperSpec, TransmitBuffers,
 };
 use crate::net::pause::PauseSpec;
 use crate::scenario::network::capacity;
@@ -42,6 +42,8 @@ pub struct Nic {
     pub shaper_tick: Duration,
     /// Receive queues.
     pub rx_queues: u32,
+    /// How a flow has one of them.
+    pub rx_hash: ReceiveHash,
     /// Frames that each of their rings holds.
     pub rx_ring: u32,
     /// Frames that wait for an interrupt; zero leaves it to the age.
@@ -70,6 +72,7 @@ impl Default for Nic {
             shaper_burst: ByteCount::new(65_536),
             shaper_tick: Duration::ZERO,
             rx_queues: 1,
+            rx_hash: ReceiveHash::Even,
             rx_ring: 1_024,
             rx_frames: 1,
             rx_usecs: Duration::ZERO,
@@ -110,6 +113,8 @@ impl Knobs for Nic {
         "What waits for tokens leaves at multiples of this, as in kernels that look at timer ticks; 0 is when the tokens are there." },
         knob! { rx_queues: "rx_queues", "receive queues", Kind::Whole { least: 1, most: 1_024 },
         "Receive queues, among which flows are spread by hash, each with a ring and an interrupt. Left out: steering by anything but the hash." },
+        knob! { rx_hash: "rx_hash", "receive hash", Kind::Choice(&["even", "toeplitz"]),
+        "Which hash of addresses and ports spreads flows among receive queues: one of our own, even in all of its bits; or toeplitz, that of NICs with Microsoft's key and a table of 128 entries dealt out in turn. Left out: other keys and tables.", "RSS hashing functions (Microsoft), ethtool --show-rxfh" },
         knob! { rx_ring: "rx_ring", "receive ring", Kind::Whole { least: 1, most: 1_000_000 },
         "Frames that the ring of a receive queue holds; more are dropped." },
         knob! { rx_frames: "rx_frames", "frames an interrupt", Kind::Whole { least: 0, most: 100_000 },
@@ -205,6 +210,7 @@ impl Nic {
             segmentation: self.tso.map_or(0, |most| most.get() as u32),
             receive: ReceiveSpec {
                 queues: self.rx_queues,
+                hash: self.rx_hash,
                 ring: self.rx_ring,
                 coalescing: Coalescing {
                     frames: self.rx_frames,

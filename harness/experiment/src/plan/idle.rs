@@ -36,7 +36,7 @@ struct Needs {
 
 /// Costs of `host.cpu` are not among them: an experiment may have those of a machine for whoever counts. Nor
 /// is what congestion controls alone make use of: whoever sets another has not to take that away.
-const NEEDS: [Needs; 7] = [
+const NEEDS: [Needs; 8] = [
     Needs {
         part: Part::Pause,
         keys: &["quanta", "xoff", "xon"],
@@ -72,6 +72,12 @@ const NEEDS: [Needs; 7] = [
         keys: &["refuse_for"],
         switches: &[(Part::Nic, "refuse")],
         why: "no send begins a moment: set refuse, too",
+    },
+    Needs {
+        part: Part::Nic,
+        keys: &["rx_hash"],
+        switches: &[(Part::Nic, "rx_queues")],
+        why: "there is one receive queue: set rx_queues, too",
     },
     Needs {
         part: Part::Nic,
@@ -247,6 +253,7 @@ mod tests {
             ("host.nic", "refuse_for = \"1ms\"", "refuse = \"1%\""),
             ("host.nic", "refuse_run = 3", "refuse = \"1%\""),
             ("host.nic", "rx_pause = true", "rx_usecs = \"20us\""),
+            ("host.nic", "rx_hash = \"toeplitz\"", "rx_queues = 4"),
         ] {
             let error = check(&format!("[{section}]\n{set}")).unwrap_err();
             let key = set.split(' ').next().unwrap();

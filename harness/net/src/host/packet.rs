@@ -2,6 +2,7 @@
 
 mod offload;
 
+use crate::net::nic::rss::toeplitz;
 use crate::net::packet::{HostId, Merge, Packet};
 use narrows::buffer::Synthetic;
 use narrows::buffer::synthetic::check_pattern;
@@ -318,6 +319,11 @@ impl Packet for SimPacket {
         };
         let ports = u64::from(self.plain.tcp.src_port) << 16 | u64::from(self.plain.tcp.dst_port);
         (mix(hosts, ports) >> 32) as u32
+    }
+    fn rss_hash(&self) -> u32 {
+        let (src, dst) = self.ends();
+        let tcp = &self.plain.tcp;
+        toeplitz((src, tcp.src_port), (dst, tcp.dst_port))
     }
     #[inline]
     fn is_ecn_capable(&self) -> bool {

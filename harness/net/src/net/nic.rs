@@ -14,6 +14,7 @@
 
 pub mod cpu;
 pub mod receive;
+pub mod rss;
 pub mod shaper;
 pub mod transmit;
 
@@ -21,7 +22,7 @@ use crate::sim::time::SimTime;
 
 use super::buffer::{Capacity, Depth, InService, Limit};
 pub use cpu::CpuSpec;
-pub use receive::{Coalescing, HostStats, MOST_OFFLOAD, ReceiveSpec};
+pub use receive::{Coalescing, HostStats, MOST_OFFLOAD, ReceiveHash, ReceiveSpec};
 pub use shaper::ShaperSpec;
 pub use transmit::{Moment, Refill, TransmitBuffers, WithoutBuffer};
 

@@ -34,6 +34,12 @@ pub trait Packet: Clone {
     /// chooses among equal paths.
     fn flow_hash(&self) -> u32;
 
+    /// The hash by which NICs choose a receive queue, as they publish it
+    /// ([`rss`](crate::net::nic::rss)); of packets without addresses and ports [`flow_hash`](Self::flow_hash).
+    fn rss_hash(&self) -> u32 {
+        self.flow_hash()
+    }
+
     /// Whether a switch may mark it: ECT(0), ECT(1) or CE (RFC 3168 section 5).
     fn is_ecn_capable(&self) -> bool;
 

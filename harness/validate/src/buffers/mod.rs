@@ -3,6 +3,7 @@
 //! bursts of ports.
 
 mod bursts;
+mod nic;
 mod receive;
 mod split;
 mod victim;
@@ -17,7 +18,7 @@ use narrows_experiment::scenario::{RunContext, ScenarioError};
 use narrows_experiment::shipped::Shipped;
 
 /// The checks of this module.
-pub(super) const CHECKS: [Check; 9] = [
+pub(super) const CHECKS: [Check; 11] = [
     Check {
         name: "buffers/pause",
         what: "pause frames: what a paused trunk carries, and nothing dropped",
@@ -66,6 +67,18 @@ pub(super) const CHECKS: [Check; 9] = [
                them, and of no other",
         seconds: 5,
         run: receive::coalescing,
+    },
+    Check {
+        name: "buffers/moments",
+        what: "moments without a buffer, counted in sends: the share, the runs and the memory of a chain of two states",
+        seconds: 5,
+        run: nic::moments,
+    },
+    Check {
+        name: "buffers/rx-pause",
+        what: "a NIC whose processor is slower than its link: what it pauses, and what it drops if it does not",
+        seconds: 2,
+        run: nic::pauses,
     },
     Check {
         name: "buffers/bursts",

@@ -1,7 +1,7 @@
 //! From the link to the host: receive rings, interrupts that are held back, polls, receive offload,
 //! and the processor that does the work.
 //!
-//! A frame goes into the ring of its receive queue, which its flow's hash chooses; a full ring drops
+//! A frame goes into the ring of its receive queue, which its flow's hash chooses ([`ReceiveHash`]); a full ring drops
 //! it ([`DropReason::RingFull`](crate::net::stats::DropReason::RingFull)). An interrupt comes when
 //! enough frames wait or the first has waited long enough ([`Coalescing`]). The core of the queue
 //! then polls as Linux does (NAPI): it takes up to a budget of frames, hands them up one after the
@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use crate::sim::time::SimTime;
 
 use super::cpu::{CpuSpec, Time};
+use super::rss;
 use crate::net::pause::PauseSpec;
 
 /// When a receive queue interrupts, as `ethtool -C` says it: when `frames` wait (`rx-frames`) or the
@@ -48,11 +49,25 @@ impl Coalescing {
 /// 791 section 3.1).
 pub const MOST_OFFLOAD: u32 = 65_535;
 
+/// How the hash of a flow chooses its receive queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReceiveHash {
+    /// A hash of our own, all of whose bits are even: as many queues as there are flows are missed as by
+    /// chance, and by nothing else.
+    #[default]
+    Even,
+    /// That of NICs, with the key that many have, and their table ([`rss`](super::rss)): flows of
+    /// neighbours in address and port may crowd, or be spread more evenly than by chance.
+    Toeplitz,
+}
+
 /// What is between the link and a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveSpec {
     /// Receive queues, each with a ring; at least one.
     pub queues: u32,
+    /// How a flow has one of them.
+    pub hash: ReceiveHash,
     /// Frames that a ring holds; at least one.
     pub ring: u32,
     /// When they interrupt.
@@ -73,6 +88,7 @@ impl ReceiveSpec {
     /// Each packet is at the host when its last bit is: no ring, no interrupt, no work.
     pub const DIRECT: Self = Self {
         queues: 1,
+        hash: ReceiveHash::Even,
         ring: 1_024,
         coalescing: Coalescing::OFF,
         offload: 0,
@@ -237,10 +253,18 @@ impl Receiver {
         self.spec.offload = most;
     }
 
-    /// A frame of `flow` arrives; false if its ring is full.
-    pub(crate) fn arrive(&mut self, now: SimTime, slot: u32, flow: u32) -> bool {
+    /// By which hash a frame arrives.
+    pub(crate) fn hash(&self) -> ReceiveHash {
+        self.spec.hash
+    }
+
+    /// A frame of a flow with this [`hash`](Self::hash) arrives; false if its ring is full.
+    pub(crate) fn arrive(&mut self, now: SimTime, slot: u32, hash: u32) -> bool {
         let ring = self.spec.ring.max(1) as usize;
-        let at = spread(flow, self.queues.len());
+        let at = match self.spec.hash {
+            ReceiveHash::Even => spread(hash, self.queues.len()),
+            ReceiveHash::Toeplitz => rss::queue(hash, self.queues.len()),
+        };
         let queue = &mut self.queues[at];
         let fits = queue.ring.len() < ring;
         if fits {

@@ -7,7 +7,7 @@
 //!   at a time as a completion interrupt reports; or at a rate of their own, whoever else uses up
 //!   the rest.
 //! - **Moments without any**: a send is refused with some probability, and those after it, too, on
-//!   average so many in all (a chain of two states), or for so long. A buffer is *unavailable now*,
+//!   average so many in all (a chain of two states, as Gilbert's of 1960), or for so long. A buffer is *unavailable now*,
 //!   the supply is not exhausted. Counted in sends, of those refused once the share 1 - 1/mean is
 //!   refused again, however late; counted in time, who waits for longer finds a buffer.
 //!
@@ -88,6 +88,7 @@ enum Buffers {
     Moments {
         refuse: Probability,
         ends: Probability,
+        /// Whether the send before was refused.
         refusing: bool,
         random: Stream,
     },
@@ -306,11 +307,11 @@ impl Buffers {
                 refusing,
                 random,
             } => {
-                if !*refusing && !random.chance(*refuse) {
-                    return true;
-                }
-                *refusing = !random.chance(*ends);
-                false
+                *refusing = match *refusing {
+                    true => !random.chance(*ends),
+                    false => random.chance(*refuse),
+                };
+                !*refusing
             }
             Self::MomentsOfTime {
                 refuse,
@@ -394,8 +395,9 @@ mod tests {
         assert_eq!(t.offer(ms(99), true, 1, nic), Err(Refusal::Buffers));
     }
 
-    /// A chain of two states that enters with p and leaves with 1/L: runs of L on average, the share
-    /// L / (1/p - 1 + L) refused, and 1 - 1/L (1 - p) of the refused refused again.
+    /// A chain of two states that enters with p and leaves with r = 1/L (Gilbert 1960): runs of L on average,
+    /// the share p / (p + r) refused, 1 - r of the refused refused again, and a send k after another one is like
+    /// it by (1 - p - r)^k.
     #[test]
     fn moments_have_the_mean_length_and_share_of_the_chain() {
         let (p, mean) = (0.01, 8.0);
@@ -405,20 +407,30 @@ mod tests {
         });
         let (mut refused, mut again, mut runs, mut before) = (0_u32, 0_u32, 0_u32, false);
         let sends = 1_000_000_u32;
+        let mut all = Vec::new();
         for _ in 0..sends {
             let is = t.offer(SimTime::ZERO, true, 1, frames(0, 0)).is_err();
             refused += u32::from(is);
             again += u32::from(is && before);
             runs += u32::from(is && !before);
             before = is;
+            all.push(f64::from(u8::from(is)));
         }
         let near = |is: f64, expected: f64| (is / expected - 1.0).abs() < 0.03;
         let share = f64::from(refused) / f64::from(sends);
-        assert!(near(share, mean / (1.0 / p - 1.0 + mean)), "{share}");
+        assert!(near(share, p / (p + 1.0 / mean)), "{share}");
         let twice = f64::from(again) / f64::from(refused);
-        assert!(near(twice, 1.0 - (1.0 - p) / mean), "{twice}");
+        assert!(near(twice, 1.0 - 1.0 / mean), "{twice}");
         let run = f64::from(refused) / f64::from(runs);
-        assert!(near(run, mean / (1.0 - p)), "{run}");
+        assert!(near(run, mean), "{run}");
+        for k in [1, 2, 4, 8] {
+            let pairs = all.iter().zip(&all[k..]);
+            let both: f64 = pairs.map(|(a, b)| (a - share) * (b - share)).sum();
+            let like = both / f64::from(sends) / (share * (1.0 - share));
+            let expected = (1.0 - p - 1.0 / mean).powi(k as i32);
+            // Four standard deviations of what so many draws give (Bartlett): at the most 2.6 / sqrt(sends).
+            assert!((like - expected).abs() < 0.011, "{k}: {like}, {expected}");
+        }
         assert_eq!(t.retry(SimTime::ZERO, frames(9, 9)), Retry::Frame);
     }
 
