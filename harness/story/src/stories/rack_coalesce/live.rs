@@ -77,12 +77,12 @@ fn twin(stage: &Stage<'_>, played: &Played) -> Result<Seen, String> {
     let simulated = played.scene(SIMULATED.name)?;
     let head = [
         "",
-        "first flow",
+        "first",
         "second",
         "ratio",
         "frames merged",
         "second's 16 kB",
-        "its round trip",
+        "round trip",
     ];
     let mut grid = Grid::new(head, 1);
     for usecs in ["1us", "1ms"] {
