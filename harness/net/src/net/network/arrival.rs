@@ -24,10 +24,7 @@ impl<P: Packet> Network<P> {
     ) {
         let port = &mut self.ports[at as usize];
         if !port.is_plain() {
-            if port.is_simple() {
-                return self.enqueue_pooled(now, at, i, tap);
-            }
-            return self.enqueue_rare(now, (from, at), i, tap);
+            return self.enqueue_at_other(now, (from, at), i, tap);
         }
         port.settle(now, &self.slab);
         let hop = self.slab.hop(i);
@@ -54,6 +51,22 @@ impl<P: Packet> Network<P> {
                 departs,
             };
             tap.event(now, event, self.slab.body(i));
+        }
+    }
+
+    /// The same where the port is more than plain: one place to go to, so that the way of plain ones is
+    /// short.
+    #[inline(never)]
+    fn enqueue_at_other<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        (from, at): (u32, u32),
+        i: u32,
+        tap: &mut T,
+    ) {
+        match self.ports[at as usize].is_simple() {
+            true => self.enqueue_pooled(now, at, i, tap),
+            false => self.enqueue_rare(now, (from, at), i, tap),
         }
     }
 
