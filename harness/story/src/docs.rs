@@ -99,7 +99,7 @@ pub fn section(report: &Report<'_>) -> String {
         let page = full_name(story.name);
         let _ = writeln!(
             out,
-            "With `--full`: [{page}]({FOLDER}/{page}) has all rows judged by all runs.\n"
+            "With `--full`: [{page}]({FOLDER}/{page}) has the rows that take longer, and all others with what `--full` makes of them.\n"
         );
     }
     out += &match story.live {

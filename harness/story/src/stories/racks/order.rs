@@ -70,7 +70,12 @@ pub(super) fn of(played: &Played, racks: usize) -> Answer<Finding> {
     let across = |[stores, workers]: [[f64; 2]; 2], of: usize| [stores[of], workers[of]];
     let text_again = [text.by_stores, text.by_workers];
     let pairs = [
-        pair("Mbit dropped in the fabric", CONTROLS, text_fabric, fabric),
+        pair(
+            "Mbit dropped in the fabric in three runs",
+            CONTROLS,
+            text_fabric,
+            fabric,
+        ),
         pair("in racks", CONTROLS, [text_rack, 0.0], rack),
         pair(
             "of CUBIC's",

@@ -1,12 +1,14 @@
 //! Why numbers of the text cannot be had: what the rows say that differ.
 
 /// D19.
-pub(super) const THREE_RACKS: &str = "shares: 235 Gbit are 1.02 % of what one rack's 400 Gb/s carry in 58 s, so \
-    that the text's runs are of a minute, in which DCTCP drops 236 kbit with three racks, 20 packets of 4,200 \
-    million: one in 110 runs of 28 ms, and a minute takes an hour and a half at the .68 to .83 million packets \
-    a second of one core (docs/benchmarks/simulator.md). So drops are \
-    made frequent by ports of 350 kB and by chunks of 250 kB, CUBIC's share of bits thousands of times the \
-    text's, and with it what is sent again. With writes of 32 kB alone CUBIC drops a hundredth of that in the \
+pub(super) const THREE_RACKS: &str = "shares: the text's do not fit each other. .020 % of what its stores send in \
+    a minute with CUBIC are 10 Gbit, and 506 Mbit are dropped; with DCTCP its workers send .078 % again, and 20 \
+    packets are dropped in all. Its runs are of a minute, for 235 Gbit are 1.02 % of what one rack's 400 Gb/s \
+    carry in 58 s; DCTCP's 20 packets, of 4,200 million, are one in 110 runs of 28 ms, and to turn a knob by them \
+    takes an hour and a half of one core each time (docs/benchmarks/simulator.md). So one set-up stands for the \
+    text's three, and is fitted to D22's ratios: drops are made frequent by ports of 350 kB and by chunks of 250 \
+    kB, CUBIC's share of bits thousands of times the text's, and with it what is sent again. With writes of 32 kB \
+    alone CUBIC drops a hundredth of that in the \
     fabric (`narrows run racks --set cc=cubic --set workers=h48..h95 --set traffic.chunk.rate=1 --set \
     demand=67000`). Orders: the text's CUBIC drops more in racks than in the fabric, and its workers send more \
     again than its stores and than with DCTCP. What meets at a store's port is cross traffic, of which the \
@@ -20,9 +22,7 @@ pub(super) const THREE_RACKS: &str = "shares: 235 Gbit are 1.02 % of what one ra
     more depends on what else they do. Two cores of each that are busy with something else would make it \
     about what is wanted (told here), and with two racks, where the text has 14 %, too little (told at D20), \
     so that no one number of them gives the text's of all three set-ups (see D21). With \
-    DCTCP workers send again what nobody dropped, see D20. Nor are the text's numbers \
-    those of senders that send again what was dropped: .020 % of what stores send in a minute are 10 Gbit, and \
-    506 Mbit are dropped; with DCTCP workers send .078 % again, and 20 packets are dropped in all";
+    DCTCP workers send again what nobody dropped, see D20";
 
 /// D20.
 pub(super) const TWO_RACKS: &str = "shares: steady windows cannot give both of the text's of the stores, .59 % \
