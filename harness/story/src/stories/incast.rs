@@ -22,7 +22,8 @@ pub const STORY: Story = Story {
             shown::goodput_table,
         ),
         Table::own(
-            "The price of buffers: servers that they carry with nine tenths of the line",
+            "The price of buffers: servers that they carry with nine tenths of the line; a packet (p) is 1,000 bytes \
+             here, as in FAST 2008",
             shown::price_table,
         ),
         Table::points(
@@ -350,9 +351,10 @@ const ROWS: &[Row] = &[
         let of = |rto: &str| onset(scene, &[("rto", rto)], 0.5);
         let (coarse, fine) = (of("linux")?, of("1ms")?);
         let measured = format!(
-            "half of the line: to {} servers with a floor of 200 ms, to {} with 1 ms",
-            number(coarse, ""),
-            number(fine, "")
+            "goodput stays above half of the line up to {} with a floor of 200 ms, and up to {} with 1 ms, as \
+             servers are added",
+            servers(coarse),
+            servers(fine)
         );
         Ok(Finding::is(measured, fine >= 4.0 * coarse))
     }),
@@ -424,6 +426,11 @@ fn onset(scene: &Scenery, at: &[(&str, &str)], share: f64) -> Answer<f64> {
     before
         .map(|p| p.0)
         .ok_or_else(|| missing("number of servers that fills so much of the line"))
+}
+
+fn servers(n: f64) -> String {
+    let s = if n == 1.0 { "" } else { "s" };
+    format!("{} server{s}", number(n, ""))
 }
 
 /// How many servers a buffer carries. Of blocks that grow with the servers a timeout of 200 ms does not

@@ -157,7 +157,7 @@ fn phenomenon(played: &Played) -> Answer<String> {
     Ok(format!(
         "A result of five writes takes {stalled:.1} ms after a pause; without delayed ACKs, with a \
          window of bytes, or with the window kept, {most:.2} ms at most in the median. A connection's first \
-         result, for which there is an initial window of three packets and nothing to keep, takes {kept:.1}."
+         result, for which there is an initial window of three packets and nothing to keep, takes {kept:.1} ms."
     ))
 }
 
@@ -438,14 +438,14 @@ fn one_of_eight_stalls(played: &Played) -> Answer<Finding> {
         ),
         Finding::is(
             format!(
-                "the slowest result after a pause of the other {count} {most:.2} (wanted below 1)"
+                "the slowest result after a pause of the other {count} {most:.2} ms (wanted below 1)"
             ),
             count == 7 && most < 1.0,
         ),
     ]);
     let kept = eight.value(&but(IDLE_RESTART.0, "keep"), "latency.max")? / 1e6;
     Ok(finding.and_words(format_args!(
-        "; a connection's first result comes after no pause, and takes {kept:.1} with the window kept, too, for the \
+        "; a connection's first result comes after no pause, and takes {kept:.1} ms with the window kept, too, for the \
                  initial one is three packets"
     )))
 }

@@ -47,16 +47,23 @@ pub(super) fn at_half_the_line(played: &Played) -> Answer<Finding> {
     let chosen = judged(played, CHOSEN)?;
     let neighbours = NEIGHBOURS.map(|(scene, what)| {
         let found = match judged(played, scene) {
-            Err(NoAnswer::NeedsFull) => return Ok(format!("with --full {what} is judged, too")),
+            Err(NoAnswer::NeedsFull) => return Ok(None),
             found => found?,
         };
         let so = match found.judged {
             Judged::Holds => "all three hold there, too",
             Judged::Differs => "not all three hold there",
         };
-        Ok::<_, NoAnswer>(format!("{what} {so}: {}", found.measured))
+        Ok::<_, NoAnswer>(Some(format!("{what} {so}: {}", found.measured)))
     });
-    let [less, more] = neighbours;
+    let neighbours = match neighbours {
+        [Ok(Some(less)), Ok(Some(more))] => format!("{less}; {more}"),
+        [Ok(_), Ok(_)] => {
+            let [less, more] = NEIGHBOURS.map(|(_, what)| what);
+            format!("With --full {less} and {more} are judged, too")
+        }
+        [Err(e), _] | [_, Err(e)] => return Err(e),
+    };
     let point = [("load", "400Mb/s")];
     let scene = played.scene(CHOSEN)?;
     let a_drop = scene.value(&point, "retransmits")? / scene.value(&point, "drops")?;
@@ -72,12 +79,10 @@ pub(super) fn at_half_the_line(played: &Played) -> Answer<Finding> {
         ". The 500 drops are the most that M4 has at 450; that the median waits for a timeout is our reading, \
          since the text does not say what collapses. The sender goes back to the first loss, and is counted at \
          hosts with segmentation offload as in M14 and M15, which have another set-up: SACK, and other replies \
-         and ports. {}; {}. Of segments on the wire {} percent are sent again at 400 Mb/s, {} for each drop; by \
+         and ports. {neighbours}. Of segments on the wire {} percent are sent again at 400 Mb/s, {} for each drop; by \
          load 250, 350 and 500 Mb/s its ports drop {}, {} and {}. One that sends again what was lost and little \
          else (SACK) sends {} percent of its segments again at 400 Mb/s with replies of 10 kB, of {} drops, and \
          {} at 500; of replies of 30 kB {} at 400, of {} drops",
-        less?,
-        more?,
         wire(CHOSEN, "400Mb/s")?,
         number(a_drop, ""),
         dropped("250Mb/s")?,

@@ -8,7 +8,9 @@ use narrows_report::points::number;
 
 /// What the remedies meet.
 pub(super) const TITLE: &str = "Remedies side by side: queries of three replies of 10 kB, 300 Mb/s a host, \
-                                through ports of 64 KiB, CUBIC with SACK";
+                                through ports of 64 KiB, CUBIC with SACK. Where nothing fills, \
+                                rows are those of `none` (NIC queue of 100, 80 % by 1 MB) or of interrupts after 20 us \
+                                (ring of 64); M31 and M32 say why";
 
 /// What one query of a thousand takes, or exceeds.
 const LATE: &str = "latency.p999";

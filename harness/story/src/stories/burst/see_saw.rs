@@ -185,7 +185,7 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
     let course = lowest(&nodes).ok_or_else(|| missing("second of a node"))?;
     let words: Vec<String> = course.iter().map(|r| format!("{:.0}", r / 1e6)).collect();
     let at_once = losers(&nodes);
-    let without = runs.iter().filter(|run| losers(run) == 0).count();
+    let with = runs.iter().filter(|run| losers(run) > 0).count();
     let own: Vec<f64> = nodes.iter().flat_map(|node| seconds(node, 0)).collect();
     let least = own.iter().copied().fold(LINE, f64::min);
     let count = |rates: &[f64], of: &dyn Fn(f64) -> bool| rates.iter().filter(|r| of(**r)).count();
@@ -195,15 +195,15 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
     Ok(Finding::is(
         format!(
             "of {} courses of 18 s, a node's each, whose seconds begin with the run, {at_once} have such a \
-             second (wanted one in {ONE_OF} at least, which is ours){}, and {without} of {} runs of 12 nodes have \
-             none: {}; the least of all is {}. Where seconds begin at any tenth, {} of {} have one. The connections \
-             have neither SACK nor timestamps, which is chosen, since the text does not tell{}. Through ports of 64 \
-             KiB, asked for 560 Mb/s, {} of {}. Only the lost second is the text's: it has 7 of 17 seconds above 900 \
-             Mb/s, the course here {} of {}, and at the most {}; all courses have {} of {seconds_of_all}, and {} of \
-             them below half of the line anyway, so that the 3 s after it say little",
+             second (wanted one in {ONE_OF} at least, which is ours){}, and {}: {}; the least of all \
+             is {}. Where seconds begin at any tenth, {} of {} have one. The connections have neither SACK \
+             nor timestamps, which is chosen, since the text does not tell{}. Through ports of 64 KiB, asked for \
+             560 Mb/s, {} of {}. Only the lost second is the text's: it has 7 of 17 seconds above 900 Mb/s, the \
+             course here {} of {}, and at the most {}; all courses have {} of {seconds_of_all}, and {} of them below \
+             half of the line anyway, so that the 3 s after it say little",
             nodes.len(),
             one_in(at_once, nodes.len()),
-            runs.len(),
+            runs_with_one(with, runs.len()),
             words.join(" "),
             number(least, "bit/s"),
             losers_at_any_tenth(&nodes),
@@ -219,6 +219,15 @@ pub(super) fn one_second_is_lost(played: &Played) -> Answer<Finding> {
         ),
         at_once * ONE_OF >= nodes.len(),
     ))
+}
+
+/// In how many runs it is, in words.
+fn runs_with_one(with: usize, all: usize) -> String {
+    match with {
+        0 => format!("none of the {all} runs of 12 nodes has one"),
+        _ if with == all => format!("each of the {all} runs of 12 nodes has one"),
+        _ => format!("{with} of the {all} runs of 12 nodes have one"),
+    }
 }
 
 /// How seldom that is, in words; nothing where it never is.

@@ -66,7 +66,8 @@ pub(super) fn none_is_one(played: &Played) -> Answer<Finding> {
     let finding = Finding::all([
         Finding::is(
             format!(
-                "goodput over the plain variant's: {} to {} of {} variants that the text names",
+                "goodput over the plain variant's (of recovery SACK without limited transmit, of first windows that of \
+                 10, of slow start Reno's own, of queues drop-tail): {} to {} of {} variants that the text names",
                 number(least, ""),
                 number(most, ""),
                 named.len(),
