@@ -180,8 +180,8 @@ fn phenomenon(played: &Played) -> Answer<String> {
     let wait = median(&waits).ok_or_else(|| missing("node that waits"))? / 1e6;
     let servers: BTreeSet<HostId> = stalls.iter().map(|stall| stall.host).collect();
     Ok(format!(
-        "{} of 12 servers were suspended by the port to h1, {} times and for {stall:.0} ms in the \
-         median; nodes whose links were idle waited {wait:.0} ms for each.",
+        "{} of 12 servers were suspended by the port to h1 for longer than 30 ms, {} times and for {stall:.0} ms \
+         in the median; nodes whose links were idle waited {wait:.0} ms for each.",
         servers.len(),
         stalls.len()
     ))
@@ -256,7 +256,9 @@ fn writers_are_suspended_and_it_is_told(played: &Played) -> Answer<Finding> {
     let (servers, clients) = (of(Process::Server), of(Process::Client));
     Ok(Finding::is(
         format!(
-            "busy_port {busy} times to h1, busy_dist_port of {servers} servers and {clients} requests"
+            "in the first run ports to h1 became busy {busy} times (busy_port), and suspended servers \
+             {servers} times and requests {clients} times (busy_dist_port), each time counted, however short; the \
+             table counts ports to all nodes, in the mean of its runs"
         ),
         busy >= 11 && servers >= 11,
     ))
@@ -388,7 +390,12 @@ fn not_blocking_cures(played: &Played) -> Answer<Finding> {
             stalled == 0.0 && gone <= 5.0 && held > blocked,
         ));
     }
-    Ok(Finding::all(findings))
+    Ok(Finding::all(findings).and_words(
+        ". Memory is all of a node's: queues of ports, suspended processes and mailboxes, where requests of 5 kB wait \
+         for a suspended server. The live twin's requests are of 100 bytes, and it judges the queues of ports alone, \
+         which hold more where nobody is suspended: both are so. With requests as short as those all of a node's \
+         memory is up here, too (`narrows run busy-port --set limit=128KiB --set traffic.mesh.request=100B`)",
+    ))
 }
 
 /// Why a gap is longer than the stall that began it.
