@@ -65,7 +65,9 @@ pub fn opening() -> String {
          that runs it and what came out; a row that nothing runs yet says so, and what it takes.\n\n\
          `narrows story` lists the stories, `narrows story NAME` tells one in less than a minute, \
          and `--full` runs what takes longer. `narrows story NAME --docs docs` writes its section \
-         here, with `--full` a page of its own beside the figures. A claim *holds* if what was to be \
+         here, with `--full` a page of its own beside the figures. CI writes the sections anew and \
+         compares; of the pages, which take minutes, tests look at claims and reasons, and figures are those \
+         of the day they were written. A claim *holds* if what was to be \
          shown came out within its tolerance, and *differs* \
          with the reason if not; it *takes --full* where only more runs decide, and then has to hold with \
          them.\n\n",
