@@ -56,7 +56,7 @@ pub enum ReceiveHash {
     /// chance, and by nothing else.
     #[default]
     Even,
-    /// That of NICs, with the key that many have, and their table ([`rss`](super::rss)): flows of
+    /// That of NICs, with the key that many have, and their table ([`rss`]): flows of
     /// neighbours in address and port may crowd, or be spread more evenly than by chance.
     Toeplitz,
 }
