@@ -3,10 +3,10 @@
 //! the frame is left.
 
 use crate::SEGMENT;
-use bytes::{Bytes, BytesMut};
-use narrows::buffer::{RecvRing, SendRing};
-use narrows::config::{Buffers, TcpConfig};
+use narrows::buffer::{Bytes, RecvRing, SendRing};
+use narrows::config::{self, TcpConfig};
 use narrows::conn::{Boxed, Connection, Event, Opening};
+use narrows::device::Buffers;
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
 use narrows::wire::{ChecksumPolicy, Headers, Seq, packet};
 use narrows::{Duration, Instant};
@@ -31,10 +31,10 @@ type Types = Boxed<SendRing, RecvRing>;
 /// buffers.
 pub fn config() -> TcpConfig {
     TcpConfig {
-        buffers: Buffers {
+        buffers: config::Buffers {
             send: BUFFER,
             recv: BUFFER,
-            ..Buffers::default()
+            ..config::Buffers::default()
         },
         ..TcpConfig::default()
     }
@@ -71,7 +71,7 @@ enum Frames {
     Fixed(Box<[[u8; FRAME_LEN]]>),
     /// In buffers that whoever receives may keep, and gives back when it is done: the TCP that sends
     /// copies into them, and nobody else.
-    Shared(Vec<Bytes>),
+    Shared(Vec<Buffers>),
 }
 
 impl Wired {
@@ -83,7 +83,7 @@ impl Wired {
 
     /// The same where the user hands chunks over and takes the device's buffers over.
     pub fn connected_without_copies() -> Self {
-        let buffers = (0..FRAMES).map(|_| Bytes::new()).collect();
+        let buffers = (0..FRAMES).map(|_| Buffers::new(FRAME_LEN, 1)).collect();
         Self::with_frames(Frames::Shared(buffers))
     }
 
@@ -205,57 +205,39 @@ fn carry(
     lens.clear();
     while lens.len() < FRAMES {
         let at = lens.len();
-        let mut taken = BytesMut::new();
         let frame = match frames {
             Frames::Fixed(frames) => &mut frames[at][..],
-            Frames::Shared(frames) => {
-                taken = unused(std::mem::take(&mut frames[at]));
-                &mut taken[..]
-            }
+            Frames::Shared(frames) => frames[at].buffer(),
         };
         let sent = from.transmit(now, |headers, payload| {
             headers.emit(&payload, frame).expect("it fits")
         });
-        if let Frames::Shared(frames) = frames {
-            frames[at] = taken.freeze();
-        }
         match sent {
             Some(len) => lens.push(len),
             None => break,
         }
     }
-    let (mut data, frames) = (0, &*frames);
+    let mut data = 0;
     for (at, &len) in lens.iter().enumerate() {
-        let frame = match frames {
-            Frames::Fixed(frames) => &frames[at][..len],
-            Frames::Shared(frames) => &frames[at][..len],
+        let (frame, shared) = match frames {
+            Frames::Fixed(frames) => (&frames[at][..], None),
+            Frames::Shared(frames) => {
+                let shared = frames[at].share();
+                (&shared[..], Some(shared))
+            }
         };
-        let read = packet::read(frame, ChecksumPolicy::Verify, |headers, payload| {
+        let read = packet::read(&frame[..len], ChecksumPolicy::Verify, |headers, payload| {
             data += u64::from(!payload.is_empty());
-            match frames {
-                Frames::Shared(frames) if !payload.is_empty() => {
-                    to.handle_shared(now, headers, payload, &frames[at]);
+            match shared.filter(|_| !payload.is_empty()) {
+                Some(shared) => {
+                    to.handle_shared(now, headers, payload, shared);
                 }
-                _ => to.handle_headers(now, headers, payload),
+                None => to.handle_headers(now, headers, payload),
             }
         });
         read.expect("just written");
     }
     data
-}
-
-/// A frame that nobody keeps: this one, or a new one.
-fn unused(frame: Bytes) -> BytesMut {
-    frame
-        .try_into_mut()
-        .ok()
-        .filter(|frame| !frame.is_empty())
-        .unwrap_or_else(|| {
-            let mut new = BytesMut::zeroed(FRAME_LEN);
-            // As `narrows::device::Buffers` has them: sharing it again allocates nothing.
-            drop(new.split_to(0));
-            new
-        })
 }
 
 /// Two bare connections: headers go over as they are, bytes are copied in, across, and out.

@@ -482,16 +482,14 @@ impl Truth {
     fn put_off(&mut self, end: EndId, ack: u32) -> Duration {
         let peer = &mut self.ends[end.peer()];
         let answers = &mut peer.way.answers;
-        // As far as nothing is lost or comes in another order, the first is it.
-        if let Some((of, here)) = answers.front().copied()
-            && of == ack
-        {
+        let Some(before) = answers.iter().position(|(of, _)| *of == ack) else {
+            return Duration::ZERO;
+        };
+        // As far as nothing is lost or comes in another order, none are.
+        for _ in 0..before {
             answers.pop_front();
-            return here;
         }
-        let known = answers.iter().position(|(of, _)| *of == ack);
-        let answer = known.and_then(|n| answers.drain(..=n).next_back());
-        answer.map_or(Duration::ZERO, |(_, here)| here)
+        answers.pop_front().map_or(Duration::ZERO, |(_, here)| here)
     }
 
     /// The end `end` had more to send, and waited for what arrives now: was that long? If it waited for its
@@ -507,18 +505,17 @@ impl Truth {
         let waits = me
             .held
             .filter(|(held, _)| sent && !again && !shut && has_more(*held));
-        let Some((held, since)) = waits else {
-            if way.hears(at, segment) {
-                way.news = at;
-            }
-            return;
-        };
-        let (usual, least) = (way.rtt.timeout(), way.rtt.min());
-        let start = me.last.max(way.news).max(way.left).max(since);
+        let waited = waits.map(|(held, since)| {
+            let start = me.last.max(way.news).max(way.left).max(since);
+            (held, start, way.rtt.timeout(), way.rtt.min())
+        });
         if !way.hears(at, segment) {
             return;
         }
         way.news = at;
+        let Some((held, start, usual, least)) = waited else {
+            return;
+        };
         let length = at.since(start);
         let within = |usual: Duration| length <= usual;
         // Who has sent its window is silent for a round trip; not so long if the window were what it was.

@@ -310,7 +310,7 @@ impl<P: Packet> Network<P> {
             let behind = hop.next;
             if port.head_is_queued() {
                 let freed = port.settle(now, &self.slab);
-                give_back(&mut self.pools, port, freed);
+                give_back(&mut self.pools, port.pool, port.held().bytes, freed);
             }
             if let Some((time, rank)) = port.pop_simple(behind, &self.slab) {
                 self.events.push(Event { time, rank, id: at });
@@ -542,7 +542,7 @@ impl<P: Packet> Network<P> {
     pub(crate) fn settle(&mut self, at: u32, now: SimTime) {
         let port = &mut self.ports[at as usize];
         let freed = port.settle(now, &self.slab);
-        give_back(&mut self.pools, port, freed);
+        give_back(&mut self.pools, port.pool, port.held().bytes, freed);
     }
 
     /// Brings all ports of a pool up to `now`, looking only at those that something leaves.
@@ -573,13 +573,13 @@ impl<P: Packet> Network<P> {
     }
 }
 
-/// Gives what has left a port back to its pool, if it has one.
+/// Gives bytes that have left a port, which holds `held` now, back to its pool, if it has one.
 #[inline(always)]
-fn give_back(pools: &mut [Pool], port: &Port, freed: u64) {
-    if port.pool != NO_POOL
-        && let Some(pool) = pools.get_mut(port.pool as usize)
+fn give_back(pools: &mut [Pool], pool: u32, held: u64, bytes: u64) {
+    if pool != NO_POOL
+        && let Some(pool) = pools.get_mut(pool as usize)
     {
-        pool.give_back(port.held().bytes, freed);
+        pool.give_back(held, bytes);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::Network;
+use super::{Network, give_back};
 use crate::net::buffer::PoolVerdict;
 use crate::net::discipline::tail::TailVerdict;
 use crate::net::packet::{Packet, PortId};
@@ -22,16 +22,38 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        let port = &mut self.ports[at as usize];
-        if !port.is_plain() {
+        if !self.ports[at as usize].is_plain() {
             return self.enqueue_at_other(now, (from, at), i, tap);
         }
-        port.settle(now, &self.slab);
+        self.enqueue_simple::<T, false>(now, at, i, tap);
+    }
+
+    /// The same where the port is simple, `POOLED` or by itself: one without a pool executes nothing for pools.
+    #[inline(always)]
+    fn enqueue_simple<T: Tap<P>, const POOLED: bool>(
+        &mut self,
+        now: SimTime,
+        at: u32,
+        i: u32,
+        tap: &mut T,
+    ) {
+        let mut port = &mut self.ports[at as usize];
+        let (number, freed) = (port.pool, port.settle(now, &self.slab));
+        let held = port.held().bytes;
+        if POOLED {
+            give_back(&mut self.pools, number, held, freed);
+        }
         let hop = self.slab.hop(i);
         let (len, ecn_capable) = (port.buffer_len(hop.l3_len), hop.ecn_capable);
         let depth = port.depth(&self.slab);
         if !port.admits(depth, len) {
             return self.discard(now, at, i, DropReason::Full, tap);
+        }
+        if POOLED && !self.pools[number as usize].admits_unsettled(held, len) {
+            if let Some(reason) = self.pool_refuses(now, number, held, len) {
+                return self.discard(now, at, i, reason, tap);
+            }
+            port = &mut self.ports[at as usize];
         }
         let marked = match port.at_step(depth, ecn_capable) {
             TailVerdict::Pass => false,
@@ -39,6 +61,14 @@ impl<P: Packet> Network<P> {
             TailVerdict::Mark => port.mark(i, &mut self.slab),
         };
         let (departs, arrives) = port.push(now, i, len, depth, &mut self.slab);
+        if POOLED {
+            let pool = &mut self.pools[number as usize];
+            pool.take(held, len);
+            if !port.pool_knows {
+                port.pool_knows = true;
+                pool.departures.push(Reverse((departs, at)));
+            }
+        }
         if let Some(time) = arrives {
             let (rank, to) = (port.head_rank(&self.slab), port.to);
             self.first_event(at, i, time, rank, to);
@@ -73,49 +103,7 @@ impl<P: Packet> Network<P> {
     /// The same where ports share a pool.
     #[inline(never)]
     fn enqueue_pooled<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) {
-        let mut port = &mut self.ports[at as usize];
-        let number = port.pool;
-        let mut pool = &mut self.pools[number as usize];
-        let freed = port.settle(now, &self.slab);
-        let held = port.held().bytes;
-        pool.give_back(held, freed);
-        let hop = self.slab.hop(i);
-        let (len, ecn_capable) = (port.buffer_len(hop.l3_len), hop.ecn_capable);
-        let depth = port.depth(&self.slab);
-        if !port.admits(depth, len) {
-            return self.discard(now, at, i, DropReason::Full, tap);
-        }
-        if !pool.admits_unsettled(held, len) {
-            if let Some(reason) = self.pool_refuses(now, number, held, len) {
-                return self.discard(now, at, i, reason, tap);
-            }
-            port = &mut self.ports[at as usize];
-            pool = &mut self.pools[number as usize];
-        }
-        let marked = match port.at_step(depth, ecn_capable) {
-            TailVerdict::Pass => false,
-            TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
-            TailVerdict::Mark => port.mark(i, &mut self.slab),
-        };
-        let (departs, arrives) = port.push(now, i, len, depth, &mut self.slab);
-        pool.take(held, len);
-        if !port.pool_knows {
-            port.pool_knows = true;
-            pool.departures.push(Reverse((departs, at)));
-        }
-        if let Some(time) = arrives {
-            let (rank, to) = (port.head_rank(&self.slab), port.to);
-            self.first_event(at, i, time, rank, to);
-        }
-        if T::ACTIVE {
-            let event = TapEvent::PortQueued {
-                port: PortId(at),
-                marked,
-                trimmed: false,
-                departs,
-            };
-            tap.event(now, event, self.slab.body(i));
-        }
+        self.enqueue_simple::<T, true>(now, at, i, tap);
     }
 
     /// Why pool `number` does not take `len` bytes of a port that holds `held`, all of its ports looked

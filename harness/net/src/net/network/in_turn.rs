@@ -3,8 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::Network;
-use crate::net::buffer::Pool;
+use super::{Network, give_back};
 use crate::net::packet::{Packet, PortId};
 use crate::net::port::NO_POOL;
 use crate::net::port::in_turn::{Arrival, Done};
@@ -43,7 +42,7 @@ impl<P: Packet> Network<P> {
             Arrival::Dropped(_) => 0,
         };
         let held = port.held().bytes - taken;
-        self.give_back(pool, held, freed);
+        give_back(&mut self.pools, pool, held, freed);
         self.tell_done(at, now, tap);
         let (len, marked, trimmed) = match arrival {
             Arrival::Dropped(reason) => {
@@ -138,13 +137,6 @@ impl<P: Packet> Network<P> {
         let pool = port.pool;
         let freed = port.settle_in_turn(now, &mut self.slab);
         let held = port.held().bytes;
-        self.give_back(pool, held, freed);
-    }
-
-    fn give_back(&mut self, pool: u32, held: u64, bytes: u64) {
-        let pool: Option<&mut Pool> = self.pools.get_mut(pool as usize);
-        if let Some(pool) = pool {
-            pool.give_back(held, bytes);
-        }
+        give_back(&mut self.pools, pool, held, freed);
     }
 }

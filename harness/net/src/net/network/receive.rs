@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::change::CHANGES;
 use super::{HELD, Network};
 use crate::net::nic::receive::{Aggregate, Receiver, Step};
-use crate::net::nic::{HostStats, ReceiveHash, ReceiveSpec};
+use crate::net::nic::{HostStats, ReceiveSpec};
 use crate::net::packet::{HostId, Merge, Packet};
 use crate::net::port::Node;
 use crate::net::stats::DropReason;
@@ -91,11 +91,8 @@ impl<P: Packet> Network<P> {
         let receiver = self.receivers.get_mut(host.index());
         let receiver = receiver.and_then(|receiver| receiver.as_deref_mut());
         let (taken, pauses) = receiver.map_or((false, None), |receiver| {
-            let hash = match receiver.hash() {
-                ReceiveHash::Even => packet.flow_hash(),
-                ReceiveHash::Toeplitz => packet.rss_hash(),
-            };
-            (receiver.arrive(now, i, hash), receiver.pauses_at())
+            let queue = receiver.queue_of(packet);
+            (receiver.arrive(now, i, queue), receiver.pauses_at())
         });
         if let Some(frames) = pauses {
             self.ring_holds(host, frames, now, tap);

@@ -7,7 +7,7 @@
 //! then polls as Linux does (NAPI): it takes up to a budget of frames, hands them up one after the
 //! other, and polls again without another interrupt if the budget was used up; otherwise it lets
 //! the queue interrupt again. Receive offload (GRO, LRO) merges segments of a flow within a poll
-//! ([`Packet::merge`](crate::net::packet::Packet::merge)), and the host, its TCP and its captures
+//! ([`Packet::merge`]), and the host, its TCP and its captures
 //! see the aggregate as one packet.
 //!
 //! What the host sends because of a packet leaves when that packet has been handled. With a
@@ -24,6 +24,7 @@ use crate::sim::time::SimTime;
 
 use super::cpu::{CpuSpec, Time};
 use super::rss;
+use crate::net::packet::Packet;
 use crate::net::pause::PauseSpec;
 
 /// When a receive queue interrupts, as `ethtool -C` says it: when `frames` wait (`rx-frames`) or the
@@ -52,8 +53,7 @@ pub const MOST_OFFLOAD: u32 = 65_535;
 /// How the hash of a flow chooses its receive queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveHash {
-    /// A hash of our own, all of whose bits are even: as many queues as there are flows are missed as by
-    /// chance, and by nothing else.
+    /// A hash of our own, even in all of its bits: flows meet in a queue as by chance.
     #[default]
     Even,
     /// That of NICs, with the key that many have, and their table ([`rss`]): flows of
@@ -253,18 +253,17 @@ impl Receiver {
         self.spec.offload = most;
     }
 
-    /// By which hash a frame arrives.
-    pub(crate) fn hash(&self) -> ReceiveHash {
-        self.spec.hash
+    /// Which queue a packet's flow has.
+    pub(crate) fn queue_of<P: Packet>(&self, packet: &P) -> usize {
+        match self.spec.hash {
+            ReceiveHash::Even => spread(packet.flow_hash(), self.queues.len()),
+            ReceiveHash::Toeplitz => rss::queue(packet.rss_hash(), self.queues.len()),
+        }
     }
 
-    /// A frame of a flow with this [`hash`](Self::hash) arrives; false if its ring is full.
-    pub(crate) fn arrive(&mut self, now: SimTime, slot: u32, hash: u32) -> bool {
+    /// A frame arrives at a [queue](Self::queue_of); false if its ring is full.
+    pub(crate) fn arrive(&mut self, now: SimTime, slot: u32, at: usize) -> bool {
         let ring = self.spec.ring.max(1) as usize;
-        let at = match self.spec.hash {
-            ReceiveHash::Even => spread(hash, self.queues.len()),
-            ReceiveHash::Toeplitz => rss::queue(hash, self.queues.len()),
-        };
         let queue = &mut self.queues[at];
         let fits = queue.ring.len() < ring;
         if fits {
