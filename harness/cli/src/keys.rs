@@ -3,6 +3,7 @@
 use super::output::print;
 use super::{App, Console, EXIT_OK, Stop};
 use clap::Args;
+use narrows_experiment::knob::Kind;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::shipped::{self, Shipped};
 use std::fmt::Write as _;
@@ -65,6 +66,12 @@ fn keys_text(registry: &Registry, pattern: Option<&str>, bold: bool) -> String {
             if let Some(range) = about.kind.range() {
                 let _ = write!(out, "; {range}");
             }
+            let usual = match (usual, &about.kind) {
+                (Some(usual), _) => Some(usual.as_str()),
+                // Without a value.
+                (None, Kind::Or(word, _)) => Some(*word),
+                (None, _) => None,
+            };
             if let Some(usual) = usual {
                 let _ = write!(out, " [default: {usual}]");
             }

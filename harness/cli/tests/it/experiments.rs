@@ -590,6 +590,10 @@ fn everything_that_has_a_key_is_listed() {
     ] {
         assert!(keys.contains(key), "{key}");
     }
+    // What can be off and is.
+    let kinds = keys.lines().map(str::trim);
+    let silent = kinds.filter(|kind| kind.starts_with("off, or ") && !kind.contains("[default: "));
+    assert_eq!(silent.collect::<Vec<_>>(), [""; 0]);
     assert!(out(&s.run(&["keys", "nagle"])).contains("TCP_NODELAY"));
     let list = out(&s.run(&["list"]));
     for name in [
