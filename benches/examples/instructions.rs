@@ -21,9 +21,10 @@ fn main() {
     };
     let acks = u64::from(WINDOW);
     let operations = match workload.as_str() {
-        "segment" | "segment-without-copies" => {
+        "segment" | "segment-without-copies" | "segment-by-reference" => {
             let mut pair = match workload.as_str() {
                 "segment" => Wired::connected(),
+                "segment-by-reference" => Wired::connected_by_reference(),
                 _ => Wired::connected_without_copies(),
             };
             (0..count).for_each(|_| pair.transfer(BYTES));

@@ -1,6 +1,6 @@
 //! A stream through two TCPs in one process: every byte is copied in, segmented, carried,
-//! acknowledged and copied out; or handed over and taken over without a copy, so that the one into
-//! the frame is left.
+//! acknowledged and copied out; or handed over and taken over without a copy: the one into the frame is
+//! left, or none where a frame is gathered of its headers and what the user handed over.
 
 use crate::SEGMENT;
 use narrows::buffer::{Bytes, RecvRing, SendRing};
@@ -8,7 +8,8 @@ use narrows::config::{self, TcpConfig};
 use narrows::conn::{Boxed, Connection, Event, Opening};
 use narrows::device::Buffers;
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
-use narrows::wire::{ChecksumPolicy, Headers, Seq, packet};
+use narrows::wire::checksum::Sum;
+use narrows::wire::{ChecksumPolicy, HeadChecksum, Headers, Seq, packet};
 use narrows::{Duration, Instant};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -72,7 +73,19 @@ enum Frames {
     /// In buffers that whoever receives may keep, and gives back when it is done: the TCP that sends
     /// copies into them, and nobody else.
     Shared(Vec<Buffers>),
+    /// In parts, as a device sends them that gathers: headers, and a reference to what the user handed
+    /// over, which the user at the other end takes over.
+    Gathered(Vec<Gathered>),
 }
+
+#[derive(Clone, Debug)]
+struct Gathered {
+    head: [u8; HEAD_LEN],
+    body: Bytes,
+}
+
+/// Room for the headers of a frame: the longest of IPv4 and TCP.
+const HEAD_LEN: usize = 120;
 
 impl Wired {
     /// A connected pair that has sent enough for its windows to be open.
@@ -85,6 +98,15 @@ impl Wired {
     pub fn connected_without_copies() -> Self {
         let buffers = (0..FRAMES).map(|_| Buffers::new(FRAME_LEN, 1)).collect();
         Self::with_frames(Frames::Shared(buffers))
+    }
+
+    /// The same where frames are gathered of parts.
+    pub fn connected_by_reference() -> Self {
+        let empty = Gathered {
+            head: [0; HEAD_LEN],
+            body: Bytes::new(),
+        };
+        Self::with_frames(Frames::Gathered(vec![empty; FRAMES]))
     }
 
     fn with_frames(frames: Frames) -> Self {
@@ -133,7 +155,7 @@ impl Wired {
                 let len = unsent.min(CHUNK);
                 let sent = match self.frames {
                     Frames::Fixed(_) => conn.send(&self.source[..len], len),
-                    Frames::Shared(_) => conn.send_chunk(&mut self.source.slice(..len)),
+                    _ => conn.send_chunk(&mut self.source.slice(..len)),
                 };
                 match sent.expect("open") {
                     0 => break,
@@ -149,7 +171,7 @@ impl Wired {
 
     fn read(&mut self) -> usize {
         let conn = self.receiver.connection_mut(self.into).expect("open");
-        if let Frames::Shared(_) = self.frames {
+        if !matches!(self.frames, Frames::Fixed(_)) {
             return conn.recv_chunks(usize::MAX, self.now, drop);
         }
         let mut got = 0;
@@ -208,6 +230,13 @@ fn carry(
         let frame = match frames {
             Frames::Fixed(frames) => &mut frames[at][..],
             Frames::Shared(frames) => frames[at].buffer(),
+            Frames::Gathered(frames) => {
+                match gather(from, now, &mut frames[at]) {
+                    Some(len) => lens.push(len),
+                    None => break,
+                }
+                continue;
+            }
         };
         let sent = from.transmit(now, |headers, payload| {
             headers.emit(&payload, frame).expect("it fits")
@@ -225,6 +254,11 @@ fn carry(
                 let shared = frames[at].share();
                 (&shared[..], Some(shared))
             }
+            Frames::Gathered(frames) => {
+                data += u64::from(!frames[at].body.is_empty());
+                scatter(to, now, &mut frames[at], len);
+                continue;
+            }
         };
         let read = packet::read(&frame[..len], ChecksumPolicy::Verify, |headers, payload| {
             data += u64::from(!payload.is_empty());
@@ -238,6 +272,26 @@ fn carry(
         read.expect("just written");
     }
     data
+}
+
+/// The next packet as a frame of parts: how long its headers are.
+fn gather(from: &mut Endpoint<Types>, now: Instant, frame: &mut Gathered) -> Option<usize> {
+    from.transmit(now, |headers, payload| {
+        let sum = HeadChecksum::Full(Sum::of_parts(payload.slices()));
+        let len = headers.emit_head(payload.len(), sum, &mut frame.head);
+        frame.body = payload.to_bytes();
+        len.expect("it fits")
+    })
+}
+
+/// A frame of parts, whose headers are so long, has come.
+fn scatter(to: &mut Endpoint<Types>, now: Instant, frame: &mut Gathered, len: usize) {
+    let body = std::mem::take(&mut frame.body);
+    let policy = ChecksumPolicy::Verify;
+    let read = packet::read_apart(&frame.head[..len], body, policy, |headers, payload| {
+        to.handle_bytes(now, headers, payload);
+    });
+    read.expect("just written");
 }
 
 /// Two bare connections: headers go over as they are, bytes are copied in, across, and out.

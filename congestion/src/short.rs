@@ -58,6 +58,15 @@ impl<T> ShortQueue<T> {
         self.first.as_ref()
     }
 
+    /// What is in it, if that is one and no more.
+    #[inline]
+    pub fn only(&self) -> Option<&T> {
+        match self.waiting {
+            0 => self.first.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Put at the end.
     #[inline]
     pub fn push(&mut self, value: T) {
@@ -93,6 +102,8 @@ mod tests {
         for (push, pop) in [(1, 1), (1, 2), (3, 1), (2, 1), (0, 9), (1, 1), (2, 2)] {
             for _ in 0..push {
                 queue.push(sent);
+                let alone = sent == received;
+                assert_eq!(queue.only(), alone.then_some(&sent));
                 sent += 1;
             }
             for _ in 0..pop.min(sent - received) {

@@ -4,9 +4,11 @@
 use narrows::buffer::{Bytes, RecvRing, SendRing};
 use narrows::config::{Buffers, TcpConfig};
 use narrows::conn::{Boxed, Event};
-use narrows::endpoint::{ConnId, EndpointConfig, EndpointEvent};
+use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
 use narrows::interface::{Capabilities, Interface, InterfaceConfig, Medium, RxChecksum, RxFrame};
+use narrows::wire::checksum::Sum;
 use narrows::wire::ethernet::MacAddr;
+use narrows::wire::{ChecksumPolicy, HeadChecksum, packet};
 use narrows::{Duration, Instant};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -258,5 +260,115 @@ fn a_small_receive_buffer_with_a_slow_reader() {
             ..TcpConfig::default()
         };
         transfer(1, "10.0.0.2:80", tcp, Medium::Ethernet, &|_| Fate::Pass);
+    }
+}
+
+type Tcp = Endpoint<Boxed<SendRing, RecvRing>>;
+
+/// A frame in parts, as a device keeps it that gathers.
+struct Parts {
+    head: Vec<u8>,
+    body: Bytes,
+}
+
+/// All that `from` has to send.
+fn gather(from: &mut Tcp, now: Instant) -> Vec<Parts> {
+    let next = || {
+        from.transmit(now, |headers, payload| {
+            let sum = HeadChecksum::Full(Sum::of_parts(payload.slices()));
+            let mut head = vec![0; 120];
+            let len = headers.emit_head(payload.len(), sum, &mut head).unwrap();
+            head.truncate(len);
+            let body = payload.to_bytes();
+            Parts { head, body }
+        })
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// What was handed over arrives by reference, each `lost`th frame but for the first few excepted: the bytes
+/// are those that were sent, and `in_place` of 100 of them lie where they lay at the sender.
+fn by_reference(to: &str, lost: usize, in_place: usize) {
+    let to: std::net::SocketAddr = to.parse().unwrap();
+    let tcp = |n: u8| {
+        let config = EndpointConfig::new(Arc::new(TcpConfig::default()), [n; 16]);
+        Tcp::new(config).unwrap()
+    };
+    let (mut a, mut b) = (tcp(1), tcp(2));
+    let mut now = Instant::from_nanos(1_000_000_000);
+    b.listen(to, 8, None).unwrap();
+    let from = match to.is_ipv4() {
+        true => "10.0.0.1:40000",
+        false => "[fd00::1]:40000",
+    };
+    let client = a.connect(now, from.parse().unwrap(), to, None).unwrap();
+    let whole = Bytes::from_iter((0..TOTAL).map(|at| pattern(0, at)));
+    let memory = whole.as_ptr_range();
+    let (mut unsent, mut server) = (whole.clone(), None);
+    let (mut got, mut shared, mut frames) = (0, 0, 0);
+    for _ in 0..50_000 {
+        if got == TOTAL {
+            assert!(
+                shared * 100 >= TOTAL * in_place,
+                "{shared} of {TOTAL} in place"
+            );
+            return;
+        }
+        let conn = a.connection_mut(client).unwrap();
+        while conn.send_chunk(&mut unsent).unwrap() > 0 {}
+        for frame in gather(&mut a, now) {
+            frames += 1;
+            if frames > 10 && frames % lost == 0 {
+                continue;
+            }
+            let policy = ChecksumPolicy::Verify;
+            packet::read_apart(&frame.head, frame.body, policy, |headers, payload| {
+                b.handle_bytes(now, headers, payload);
+            })
+            .unwrap();
+        }
+        while let Some(event) = b.poll_event() {
+            if let EndpointEvent::Accepted { conn, .. } = event {
+                server = Some(conn);
+            }
+        }
+        if let Some(conn) = server.and_then(|id| b.connection_mut(id)) {
+            conn.recv_chunks(usize::MAX, now, |chunk| {
+                assert!(
+                    chunk
+                        .iter()
+                        .zip(got..)
+                        .all(|(&byte, at)| byte == pattern(0, at))
+                );
+                got += chunk.len();
+                shared += match memory.contains(&chunk.as_ptr()) {
+                    true => chunk.len(),
+                    false => 0,
+                };
+            });
+        }
+        for frame in gather(&mut b, now) {
+            let policy = ChecksumPolicy::Verify;
+            packet::read_apart(&frame.head, frame.body, policy, |headers, payload| {
+                a.handle_bytes(now, headers, payload);
+            })
+            .unwrap();
+        }
+        now = now + Duration::from_micros(100);
+        for host in [&mut a, &mut b] {
+            if host.poll_timeout().is_some_and(|at| at <= now) {
+                host.handle_timeout(now);
+            }
+        }
+    }
+    panic!("{got} of {TOTAL} bytes after all rounds");
+}
+
+#[test]
+fn what_is_handed_over_can_reach_the_peers_user_without_a_copy() {
+    for to in ["10.0.0.2:80", "[fd00::2]:80"] {
+        // Each packet but those that end in another chunk.
+        by_reference(to, usize::MAX, 97);
+        by_reference(to, 97, 20);
     }
 }

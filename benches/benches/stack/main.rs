@@ -27,6 +27,10 @@ fn stream(c: &mut Criterion) {
     group.bench_function("narrows-without-copies", |b| {
         b.iter(|| shared.transfer(BYTES))
     });
+    let mut gathered = Wired::connected_by_reference();
+    group.bench_function("narrows-by-reference", |b| {
+        b.iter(|| gathered.transfer(BYTES))
+    });
     let mut smoltcp = SmoltcpPair::connected();
     group.bench_function("smoltcp", |b| b.iter(|| smoltcp.transfer(BYTES)));
     let mut bare = Bare::connected();

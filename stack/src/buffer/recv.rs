@@ -31,21 +31,30 @@ pub struct RecvRing {
 #[derive(Debug, Default)]
 struct Shared {
     chunks: VecDeque<Chunk>,
-    /// Offset of the first byte in them.
+    /// Offset of the first byte in them, or of the ring's if there is none.
     start: u64,
     /// The memory of all chunks.
     charge: Charge,
     arriving: Arriving,
 }
 
-/// The buffer in which the text of the next write may lie.
-#[derive(Debug, Default)]
+/// The buffer in which the text of the next write may lie. Who offers it has it until that is over.
+#[derive(Clone, Copy, Debug, Default)]
 enum Arriving {
     #[default]
     None,
-    Offered(Bytes),
-    /// The text was left in it.
-    Kept,
+    Offered {
+        /// The address of its first byte.
+        at: usize,
+        len: usize,
+    },
+    /// The text is to stay in it, so many bytes from its byte `from` on.
+    Kept {
+        from: usize,
+        len: usize,
+        /// Of the buffer.
+        memory: usize,
+    },
 }
 
 #[derive(Debug)]
@@ -55,9 +64,9 @@ struct Chunk {
     memory: ByteCount,
 }
 
-/// Whether `buffer` is kept for `len` bytes of it.
-pub(crate) fn is_worth_it(len: usize, buffer: &Bytes) -> bool {
-    len * 2 >= buffer.len()
+/// Whether a buffer of `whole` bytes is kept for `len` of them.
+pub(crate) const fn is_worth_it(len: usize, whole: usize) -> bool {
+    len * 2 >= whole
 }
 
 impl Shared {
@@ -83,6 +92,18 @@ impl Shared {
         bytes
     }
 
+    /// All chunks that end before `to` or there.
+    fn take_whole(&mut self, to: u64, mut take: impl FnMut(Bytes)) {
+        while let Some(first) = self.chunks.front()
+            && first.bytes.len() as u64 <= to - self.start
+            && let Some(Chunk { bytes, memory }) = self.chunks.pop_front()
+        {
+            self.start += bytes.len() as u64;
+            self.charge.set(self.charge.bytes() - memory);
+            take(bytes);
+        }
+    }
+
     fn release(&mut self, offset: u64) {
         while let Some(first) = self.chunks.front_mut() {
             let held = first.bytes.len() as u64;
@@ -98,22 +119,19 @@ impl Shared {
         }
     }
 
-    /// `data` in the buffer in which it lies, if that is to be kept, and how large that is.
-    fn keep(&mut self, data: &[u8]) -> Option<(Bytes, usize)> {
-        let Arriving::Offered(buffer) = &mut self.arriving else {
+    /// Where in the buffer that is offered `data` lies, if that is to be kept.
+    fn place_of(&self, data: &[u8]) -> Option<Arriving> {
+        let Arriving::Offered { at, len: memory } = self.arriving else {
             return None;
         };
-        let (outer, inner) = (buffer.as_ptr_range(), data.as_ptr_range());
-        let within = outer.start <= inner.start && inner.end <= outer.end;
-        if !within || !is_worth_it(data.len(), buffer) {
-            return None;
-        }
-        let memory = buffer.len();
-        let mut text = std::mem::take(buffer);
-        text.advance(inner.start.addr() - outer.start.addr());
-        text.truncate(data.len());
-        self.arriving = Arriving::Kept;
-        Some((text, memory))
+        let (from, len) = (data.as_ptr().addr().checked_sub(at)?, data.len());
+        let within = from <= memory && len <= memory - from;
+        (within && is_worth_it(len, memory)).then_some(Arriving::Kept { from, len, memory })
+    }
+
+    /// Whether text is kept here.
+    fn is_needed(&self) -> bool {
+        !self.chunks.is_empty() || matches!(self.arriving, Arriving::Kept { .. })
     }
 }
 
@@ -171,6 +189,29 @@ impl RecvRing {
         n
     }
 
+    /// As [`read_chunk`](Self::read_chunk), one chunk after the other, each of which `take` gets: how many
+    /// bytes.
+    pub fn read_chunks(
+        &mut self,
+        most: usize,
+        available_end: u64,
+        mut take: impl FnMut(Bytes),
+    ) -> usize {
+        let from = self.start();
+        let most = (available_end.saturating_sub(from)).min(most as u64);
+        if let Some(shared) = &mut self.shared {
+            shared.take_whole(from + most, &mut take);
+        }
+        loop {
+            let taken = self.start() - from;
+            let chunk = self.read_chunk((most - taken) as usize, available_end);
+            if chunk.is_empty() {
+                return taken as usize;
+            }
+            take(chunk);
+        }
+    }
+
     /// Take over bytes in order, none from `available_end` on and `most` at most: without a copy
     /// what lies in a device's buffer, one buffer a call, and a copy of what lies in the ring,
     /// [`MAX_COPIED`] bytes at most. Empty where there is nothing.
@@ -189,16 +230,22 @@ impl RecvRing {
         copy
     }
 
-    /// The text of the next write may lie in `buffer`, and it continues what is in order.
-    pub(crate) fn offer(&mut self, buffer: &Bytes) {
+    /// The text of the next write may lie in `buffer`, and it continues what is in order. What becomes of
+    /// it [`settle`](Self::settle) decides, which is to follow before anything is read.
+    #[inline]
+    pub(crate) fn offer(&mut self, buffer: &[u8]) {
         let shared = self.shared.get_or_insert_with(|| {
             let ledger = self.ring.ledger();
             Box::new(Shared {
+                start: self.ring.start(),
                 charge: ledger.map_or_else(Charge::default, |l| Charge::new(l, ByteCount::ZERO)),
                 ..Shared::default()
             })
         });
-        shared.arriving = Arriving::Offered(buffer.clone());
+        shared.arriving = Arriving::Offered {
+            at: buffer.as_ptr().addr(),
+            len: buffer.len(),
+        };
     }
 
     /// What lies before `to`.
@@ -209,13 +256,23 @@ impl RecvRing {
         copy.into()
     }
 
-    /// No more; whether the text was left in it.
-    pub(crate) fn withdraw(&mut self) -> bool {
-        let arriving = self
-            .shared
-            .as_mut()
-            .map(|s| std::mem::take(&mut s.arriving));
-        matches!(arriving, Some(Arriving::Kept))
+    /// The buffer is offered no more: what `buffer` gives is kept if the text is to stay in it, and
+    /// whether it is.
+    #[inline]
+    pub(crate) fn settle(&mut self, buffer: impl FnOnce() -> Bytes) -> bool {
+        let Some(shared) = &mut self.shared else {
+            return false;
+        };
+        let Arriving::Kept { from, len, memory } = std::mem::take(&mut shared.arriving) else {
+            return false;
+        };
+        let mut text = buffer();
+        if from > 0 {
+            text.advance(from);
+        }
+        text.truncate(len);
+        shared.push(text, memory);
+        true
     }
 
     /// Whether text up to `to` in order is to stay in its buffer: what the ring holds must go before
@@ -235,18 +292,15 @@ impl RecvRing {
         let Some(shared) = &mut self.shared else {
             return false;
         };
-        let Some((text, memory)) = shared.keep(data) else {
+        let Some(place) = shared.place_of(data) else {
             return false;
         };
-        if shared.chunks.is_empty() {
-            shared.start = from;
-        }
         if from < end {
             let before = self.ring.view(from, end).slices().concat();
             let len = before.len();
             shared.push(before.into(), len);
         }
-        shared.push(text, memory);
+        shared.arriving = place;
         self.ring.skip_to(to);
         true
     }
@@ -257,13 +311,13 @@ impl RecvRing {
         let Some(shared) = &mut self.shared else {
             return false;
         };
-        let Arriving::Offered(buffer) = &shared.arriving else {
+        let Arriving::Offered { len, .. } = shared.arriving else {
             return false;
         };
-        if !continues || !is_worth_it(text as usize, buffer) {
+        if !continues || !is_worth_it(text as usize, len) {
             return false;
         }
-        let memory = ByteCount::new(buffer.len() as u64);
+        let memory = ByteCount::new(len as u64);
         let admitted = (self.ring.ledger()).is_none_or(|ledger| ledger.admits(memory, need));
         if !admitted {
             shared.arriving = Arriving::None;
@@ -281,7 +335,7 @@ impl RecvRing {
     /// Give back the memory that what is held does not need.
     pub fn shrink_to_fit(&mut self) {
         self.ring.shrink_to_fit();
-        self.shared = self.shared.take().filter(|s| !s.chunks.is_empty());
+        self.shared = self.shared.take().filter(|s| s.is_needed());
     }
 }
 
@@ -298,16 +352,19 @@ impl RecvBuffer for RecvRing {
     #[inline]
     fn start(&self) -> u64 {
         match &self.shared {
-            Some(shared) if !shared.chunks.is_empty() => shared.start,
-            _ => self.ring.start(),
+            Some(shared) => shared.start,
+            None => self.ring.start(),
         }
     }
     #[inline]
     fn release(&mut self, offset: u64) {
+        self.ring.release(offset);
         if let Some(shared) = &mut self.shared {
             shared.release(offset);
+            if shared.chunks.is_empty() {
+                shared.start = self.ring.start();
+            }
         }
-        self.ring.release(offset);
     }
     fn charge_to(&mut self, ledger: &Arc<Ledger>) {
         self.ring.charge_to(ledger);
@@ -417,7 +474,7 @@ mod tests {
         let to = offset + len as u64;
         assert!(ring.afford(to, Need::Owed) >= to);
         ring.write(offset, &frame[..len]);
-        ring.withdraw()
+        ring.settle(|| frame)
     }
 
     #[test]
@@ -426,7 +483,7 @@ mod tests {
         let frame = frame(0, 1_500);
         ring.offer(&frame);
         ring.write(0, &frame[..1_500]);
-        assert!(ring.withdraw());
+        assert!(ring.settle(|| frame.clone()));
         assert_eq!(ring.peek(1_500).slices()[0].as_ptr(), frame.as_ptr());
         assert_eq!(ring.memory(), BUFFER);
         let first = ring.read_chunk(500, 1_500);
@@ -451,9 +508,10 @@ mod tests {
     #[test]
     fn text_in_a_buffer_of_another_frame_is_copied() {
         let mut ring = RecvRing::new();
-        ring.offer(&frame(0, 1_500));
+        let frame = frame(0, 1_500);
+        ring.offer(&frame);
         ring.write(0, &bytes(0, 1_500));
-        assert!(!ring.withdraw());
+        assert!(!ring.settle(|| frame));
         assert!(ring.peek(1_500) == bytes(0, 1_500)[..]);
     }
 
@@ -495,7 +553,14 @@ mod tests {
                         ring.write(at, &bytes(at, len));
                         at = later;
                     }
-                    6 | 7 => {
+                    6 => {
+                        let mut got = Vec::new();
+                        let n = ring.read_chunks(most, at, |chunk| got.extend_from_slice(&chunk));
+                        prop_assert_eq!((n, n as u64), (got.len(), (at - read).min(most as u64)));
+                        prop_assert_eq!(&got[..], &bytes(read, n)[..]);
+                        read += n as u64;
+                    }
+                    7 => {
                         let got = ring.read_chunk(most, at);
                         prop_assert!(got.len() <= most && (!got.is_empty() || most == 0 || read == at));
                         prop_assert_eq!(&got[..], &bytes(read, got.len())[..]);

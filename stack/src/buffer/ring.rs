@@ -7,7 +7,7 @@
 //! are asked to, they give back what they did not need since the last time: a steady load never
 //! reallocates, and an idle ring is as small as what it holds.
 
-use super::{Payload, Trimmed};
+use super::{Bytes, Payload, Trimmed};
 use crate::memory::{FLOOR, Ledger, Need};
 use core::ops::{Deref, DerefMut, Range};
 use narrows_congestion::ByteCount;
@@ -24,12 +24,40 @@ pub(super) const MIN_CAPACITY: usize = 1024;
 pub struct BytesView<'a> {
     first: &'a [u8],
     second: &'a [u8],
+    /// What all of it lies in, if that is shared: then `second` is empty.
+    chunk: Option<&'a Bytes>,
 }
 
 impl<'a> BytesView<'a> {
     /// `first` followed by `second`.
     pub const fn new(first: &'a [u8], second: &'a [u8]) -> Self {
-        Self { first, second }
+        Self {
+            first,
+            second,
+            chunk: None,
+        }
+    }
+
+    /// `part` of `chunk`.
+    #[inline]
+    pub(super) const fn within(chunk: &'a Bytes, part: &'a [u8]) -> Self {
+        Self {
+            first: part,
+            second: &[],
+            chunk: Some(chunk),
+        }
+    }
+
+    /// The bytes to be kept by whoever sends them: without a copy where the user handed them over
+    /// ([`Connection::send_chunk`](crate::conn::Connection::send_chunk)) and they lie in one chunk, which
+    /// stays until the last of these is dropped. Elsewhere it is a copy.
+    #[inline]
+    pub fn to_bytes(&self) -> Bytes {
+        match self.chunk {
+            Some(chunk) => chunk.slice_ref(self.first),
+            None if self.is_empty() => Bytes::new(),
+            None => self.slices().concat().into(),
+        }
     }
 
     /// Length in bytes.
@@ -75,6 +103,7 @@ impl Payload for BytesView<'_> {
         Self {
             first: &self.first[range.start.min(n)..range.end.min(n)],
             second: &self.second[range.start.saturating_sub(n)..range.end.saturating_sub(n)],
+            chunk: self.chunk,
         }
     }
 }

@@ -77,6 +77,17 @@ impl Piece {
         self.start + self.bytes.as_slice().len() as u64
     }
 
+    /// `range`, which begins in it, if all of it lies there.
+    #[inline]
+    fn view(&self, range: &Range<u64>) -> Option<BytesView<'_>> {
+        let at = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
+        let within = at..at + (range.end - range.start) as usize;
+        Some(match &self.bytes {
+            Stored::Copied(block) => BytesView::new(block.get(within)?, &[]),
+            Stored::Shared(chunk) => BytesView::within(chunk, chunk.get(within)?),
+        })
+    }
+
     /// The part of `range` that lies in it.
     fn part(&self, range: &Range<u64>) -> &[u8] {
         let bytes = self.bytes.as_slice();
@@ -134,22 +145,28 @@ impl Pieces {
     }
 
     fn view(&self, range: &Range<u64>) -> BytesView<'_> {
-        let part = |at: usize| {
-            self.list
-                .get(at)
-                .map_or(Default::default(), |p| p.part(range))
-        };
+        let piece = |at: usize| self.list.get(at);
+        let part = |at: usize| piece(at).map_or(Default::default(), |p| p.part(range));
         let (at, len) = (
             self.piece_at(range.start),
             (range.end - range.start) as usize,
         );
-        let first = part(at);
-        if first.len() == len {
-            return BytesView::new(first, &[]);
+        if let Some(whole) = piece(at).and_then(|p| p.view(range)) {
+            return whole;
         }
-        let view = BytesView::new(first, part(at + 1));
+        let view = BytesView::new(part(at), part(at + 1));
         assert_eq!(view.len(), len, "a view is no longer than MIN_SHARED");
         view
+    }
+
+    /// `range` if it lies in the piece that the last view began in, and all of it is held.
+    #[inline]
+    fn view_again(&self, range: &Range<u64>) -> Option<BytesView<'_>> {
+        let last = self.list.get(self.viewed.get())?;
+        match self.start <= range.start && range.start < range.end {
+            true => last.view(range),
+            false => None,
+        }
     }
 
     /// Which piece has the byte at `offset`, or ends there and is the last.
@@ -316,8 +333,11 @@ impl SendBuffer for SendRing {
     }
     #[inline]
     fn view(&self, range: Range<u64>) -> BytesView<'_> {
-        if self.pieces.is_some() {
-            return self.view_across(range);
+        if let Some(pieces) = &self.pieces {
+            return match pieces.view_again(&range) {
+                Some(view) => view,
+                None => self.view_across(range),
+            };
         }
         let ring = &self.ring;
         assert!(
@@ -398,6 +418,37 @@ mod tests {
 
     fn bytes(from: u64, len: usize) -> Vec<u8> {
         (from..from + len as u64).map(pattern).collect()
+    }
+
+    #[test]
+    fn what_is_sent_of_one_chunk_can_be_kept_without_a_copy() {
+        let mut ring = SendRing::new();
+        let first = Bytes::from(bytes(0, 100_000));
+        let second = Bytes::from(bytes(100_000, 100_000));
+        for chunk in [&first, &second] {
+            assert_eq!(ring.push_chunk(&mut chunk.clone(), 1 << 20), 100_000);
+        }
+        for (range, of) in [
+            (0..1_448, &first),
+            (98_552..100_000, &first),
+            (150_000..160_000, &second),
+        ] {
+            let kept = ring.view(range.clone()).to_bytes();
+            let at = (range.start % 100_000) as usize;
+            assert_eq!(kept.as_ptr(), of[at..].as_ptr(), "{range:?}");
+            assert_eq!(kept, bytes(range.start, kept.len()));
+            let part = ring.view(range.clone()).slice(100..200).to_bytes();
+            assert_eq!(part.as_ptr(), of[at + 100..].as_ptr(), "{range:?}");
+        }
+        // Of two it is a copy, as of what was copied before.
+        let both = ring.view(99_000..101_000).to_bytes();
+        assert_eq!(both, bytes(99_000, 2_000));
+        assert!(ring.view(7..7).to_bytes().is_empty());
+        let kept = ring.view(0..1_448).to_bytes();
+        ring.release(200_000);
+        ring.push(&bytes(200_000, 1_000), 1 << 20);
+        assert_eq!(ring.view(200_100..200_200).to_bytes(), bytes(200_100, 100));
+        assert_eq!(kept, bytes(0, 1_448));
     }
 
     #[test]

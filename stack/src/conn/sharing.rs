@@ -23,16 +23,8 @@ impl<T: TcpTypes<Recv = RecvRing>> Connection<T> {
 
     /// As [`recv_chunk`](Self::recv_chunk), one buffer after the other, each of which `take` gets: how
     /// many bytes.
-    pub fn recv_chunks(&mut self, most: usize, now: Instant, mut take: impl FnMut(Bytes)) -> usize {
-        let mut taken = 0;
-        while taken < most {
-            let chunk = self.recv_buf.read_chunk(most - taken, self.rcv_nxt);
-            if chunk.is_empty() {
-                break;
-            }
-            taken += chunk.len();
-            take(chunk);
-        }
+    pub fn recv_chunks(&mut self, most: usize, now: Instant, take: impl FnMut(Bytes)) -> usize {
+        let taken = self.recv_buf.read_chunks(most, self.rcv_nxt, take);
         if taken > 0 {
             self.on_released(now);
         }
@@ -40,16 +32,18 @@ impl<T: TcpTypes<Recv = RecvRing>> Connection<T> {
     }
 
     /// The next segment, which begins with `seq`, lies in `buffer`: its text may stay there if it is in
-    /// order. Until [`withdraw_buffer`](Self::withdraw_buffer).
-    pub(crate) fn offer_buffer(&mut self, seq: Seq, flags: Flags, buffer: &Bytes) {
+    /// order. Until [`settle_buffer`](Self::settle_buffer).
+    #[inline]
+    pub(crate) fn offer_buffer(&mut self, seq: Seq, flags: Flags, buffer: &[u8]) {
         let in_order = self.ooo.is_empty() && seq == self.rcv_nxt_seq();
         if in_order && !flags.contains(Flags::SYN) {
             self.recv_buf.offer(buffer);
         }
     }
 
-    /// Whether the text was left in the buffer that was offered.
-    pub(crate) fn withdraw_buffer(&mut self) -> bool {
-        self.recv_buf.withdraw()
+    /// What `buffer` gives, which was offered, is kept if the text is to stay in it, and whether it is.
+    #[inline]
+    pub(crate) fn settle_buffer(&mut self, buffer: impl FnOnce() -> Bytes) -> bool {
+        self.recv_buf.settle(buffer)
     }
 }

@@ -15,12 +15,36 @@ pub struct Buffers {
     size: usize,
     /// As many are known once they are shared.
     most: usize,
-    /// What is written now, if it is not empty.
-    current: BytesMut,
-    /// Shared ones, which others may keep.
-    shared: Vec<Bytes>,
-    /// Where among these the next one is to be.
+    known: Vec<Known>,
+    /// Which of them is the next one, where there is one; it is looked for when it is asked for.
     next: usize,
+}
+
+static NONE: Bytes = Bytes::new();
+
+#[derive(Debug)]
+enum Known {
+    /// Ours to write.
+    Own(BytesMut),
+    /// Others may keep it.
+    Shared(Bytes),
+}
+
+impl Known {
+    /// Has it for writing, if nobody else has it.
+    #[inline]
+    fn reclaim(&mut self) -> bool {
+        if let Self::Shared(bytes) = self {
+            match std::mem::take(bytes).try_into_mut() {
+                Ok(own) => *self = Self::Own(own),
+                Err(kept) => {
+                    *bytes = kept;
+                    return false;
+                }
+            }
+        }
+        true
+    }
 }
 
 impl Buffers {
@@ -29,50 +53,71 @@ impl Buffers {
         Self {
             size,
             most: most.max(1),
-            current: BytesMut::new(),
-            shared: Vec::new(),
+            known: Vec::new(),
             next: 0,
         }
     }
 
     /// The buffer for the next frame, with whatever bytes; the same one until it is shared.
+    #[inline]
     pub fn buffer(&mut self) -> &mut [u8] {
-        if self.current.is_empty() {
-            self.current = self.unused();
+        if !matches!(self.known.get(self.next), Some(Known::Own(_))) {
+            self.find();
         }
-        &mut self.current
+        match self.known.get_mut(self.next) {
+            Some(Known::Own(bytes)) => bytes,
+            // One was found.
+            Some(Known::Shared(_)) | None => &mut [],
+        }
     }
 
     /// The same buffer, to be looked at and kept by anyone.
+    #[inline]
     pub fn share(&mut self) -> &Bytes {
         self.buffer();
-        let bytes = std::mem::take(&mut self.current).freeze();
         let at = self.next;
-        self.next = (at + 1) % self.most;
-        match self.shared.get_mut(at) {
-            Some(place) => *place = bytes,
-            None => self.shared.push(bytes),
+        self.next = match at + 1 < self.most {
+            true => at + 1,
+            false => 0,
+        };
+        let known = &mut self.known[at];
+        if let Known::Own(bytes) = known {
+            *known = Known::Shared(std::mem::take(bytes).freeze());
         }
-        &self.shared[at]
+        match known {
+            Known::Shared(bytes) => bytes,
+            // It has just become one.
+            Known::Own(_) => &NONE,
+        }
     }
 
-    /// The first one if nobody keeps it, else the next, else a new one in its place.
-    fn unused(&mut self) -> BytesMut {
-        for at in [0, self.next] {
-            if let Some(place) = self.shared.get_mut(at) {
-                match std::mem::take(place).try_into_mut() {
-                    Ok(bytes) => {
-                        self.next = at;
-                        return bytes;
-                    }
-                    Err(kept) => *place = kept,
+    /// Sets `next` to one that is ours: the first one if nobody keeps it, else the next, else a new one in
+    /// its place.
+    fn find(&mut self) {
+        if self.known.first_mut().is_some_and(Known::reclaim) {
+            self.next = 0;
+            return;
+        }
+        match self.known.get_mut(self.next) {
+            None => {
+                let new = self.make();
+                self.known.push(new);
+            }
+            Some(known) => {
+                if !known.reclaim() {
+                    let new = self.make();
+                    self.known[self.next] = new;
                 }
             }
         }
+    }
+
+    #[cold]
+    fn make(&self) -> Known {
         let mut new = BytesMut::zeroed(self.size);
         // From the first split on its count lies beside it, and sharing it allocates nothing.
         drop(new.split_to(0));
-        new
+        Known::Own(new)
     }
 }
 
@@ -109,7 +154,7 @@ mod tests {
         for (n, bytes) in kept.iter().enumerate() {
             assert_eq!(bytes[..], [n as u8; 100]);
         }
-        assert_eq!(buffers.shared.len(), 3);
+        assert_eq!(buffers.known.len(), 3);
         // The last nine are kept: the ring is at its second place.
         drop(kept);
         let used: Vec<_> = (0..3)

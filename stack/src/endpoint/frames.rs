@@ -6,7 +6,7 @@ use super::{Endpoint, ListenerId};
 use crate::buffer::{Bytes, RecvRing};
 use crate::conn::state::State;
 use crate::conn::{Connection, TcpTypes};
-use crate::wire::Headers;
+use crate::wire::{Headers, IpHeader, TcpHeader};
 use narrows_congestion::Instant;
 use std::net::SocketAddr;
 
@@ -62,25 +62,51 @@ impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
         payload: &[u8],
         buffer: &Bytes,
     ) -> bool {
-        let demux = &self.cold.demux;
+        let slot = self.offer_buffer(headers, payload, buffer);
+        self.handle_headers(now, headers, payload);
+        self.settle_buffer(slot, || buffer.clone())
+    }
+
+    /// As [`handle_shared`](Self::handle_shared), where all of the buffer is `payload`, which the
+    /// connection takes over or drops.
+    pub fn handle_bytes(&mut self, now: Instant, headers: Headers<'_>, payload: Bytes) -> bool {
+        let slot = self.offer_buffer(headers, &payload, &payload);
+        self.handle_headers(now, headers, &payload);
+        self.settle_buffer(slot, || payload)
+    }
+
+    /// The next packet's payload lies in `buffer`: its connection, if it has one.
+    #[inline]
+    fn offer_buffer(&mut self, headers: Headers<'_>, text: &[u8], buffer: &[u8]) -> Option<u32> {
+        if text.is_empty() {
+            return None;
+        }
         let (slot, seq, flags) = match headers {
             Headers::Plain(segment) => {
-                let slot = self.last_found.look_up_plain(demux, segment);
+                let slot = self.last_found.look_up_plain(&self.cold.demux, segment);
                 (slot, segment.tcp.seq, segment.tcp.flags)
             }
-            Headers::Any(ip, tcp) => {
-                let tuple = FourTuple {
-                    local: SocketAddr::new(ip.dst, tcp.dst_port),
-                    remote: SocketAddr::new(ip.src, tcp.src_port),
-                };
-                (self.last_found.look_up(demux, &tuple), tcp.seq, tcp.flags)
-            }
+            Headers::Any(ip, tcp) => (self.slot_of(ip, tcp), tcp.seq, tcp.flags),
         };
-        if let Some(conn) = slot.and_then(|slot| self.connection_in(slot)) {
-            conn.offer_buffer(seq, flags, buffer);
-        }
-        self.handle_headers(now, headers, payload);
+        let conn = self.connection_in(slot?)?;
+        conn.offer_buffer(seq, flags, buffer);
+        slot
+    }
+
+    /// The slot of the connection to which a packet belongs.
+    #[inline(never)] // Nearly all packets are plain.
+    fn slot_of(&mut self, ip: &IpHeader, tcp: &TcpHeader) -> Option<u32> {
+        let tuple = FourTuple {
+            local: SocketAddr::new(ip.dst, tcp.dst_port),
+            remote: SocketAddr::new(ip.src, tcp.src_port),
+        };
+        self.last_found.look_up(&self.cold.demux, &tuple)
+    }
+
+    /// The packet whose buffer was offered to the connection in `slot` was taken in.
+    #[inline]
+    fn settle_buffer(&mut self, slot: Option<u32>, buffer: impl FnOnce() -> Bytes) -> bool {
         slot.and_then(|slot| self.connection_in(slot))
-            .is_some_and(Connection::withdraw_buffer)
+            .is_some_and(|conn| conn.settle_buffer(buffer))
     }
 }

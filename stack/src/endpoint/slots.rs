@@ -237,7 +237,11 @@ impl<T: TcpTypes> Cold<T> {
             return;
         };
         if conn.take_readable_alone() {
-            if !s.released {
+            // Of several segments of one connection the user hears once.
+            let told = events
+                .only()
+                .is_some_and(|e| e.is_readable(slot, generation));
+            if !s.released && !told {
                 events.push(EndpointEvent::Conn {
                     conn: ConnId { slot, generation },
                     event: Event::Readable,

@@ -77,7 +77,7 @@ impl<T: ByteTcp> Interface<T> {
                 self.stats.other_address += 1;
                 return;
             }
-            match buffer.filter(|buffer| is_worth_it(payload.len(), buffer)) {
+            match buffer.filter(|buffer| is_worth_it(payload.len(), buffer.len())) {
                 None => self.endpoint.handle_headers(now, headers, payload),
                 Some(buffer) => {
                     let shared = self.endpoint.handle_shared(now, headers, payload, buffer);

@@ -110,8 +110,7 @@ impl Link {
         let checksum = if self.capabilities.checksum {
             HeadChecksum::Partial
         } else {
-            let [first, second] = body.slices();
-            HeadChecksum::Full(Sum::of(first).then(first.len(), Sum::of(second)))
+            HeadChecksum::Full(Sum::of_parts(body.slices()))
         };
         let len = at + headers.emit_head(body.len(), checksum, &mut buf[at..])?;
         if let Headers::Any(ip, tcp) = headers

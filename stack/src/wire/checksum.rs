@@ -56,6 +56,15 @@ impl Sum {
         Self(self.0.rotate_left(8))
     }
 
+    /// The sum of two parts, one after the other.
+    #[inline]
+    pub fn of_parts([first, second]: [&[u8]; 2]) -> Self {
+        match second {
+            [] => Self::of(first),
+            _ => Self::of(first).then(first.len(), Self::of(second)),
+        }
+    }
+
     /// The sum of `src`, which is copied to `dst` on the way.
     ///
     /// # Panics

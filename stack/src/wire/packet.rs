@@ -7,7 +7,8 @@ use super::options::OptionPolicy;
 use super::plain::{Head, Headers, PlainSegment};
 use super::tcp::TcpHeader;
 use crate::buffer::synthetic::fill_pattern;
-use crate::buffer::{BytesView, Payload, Synthetic};
+use crate::buffer::{Bytes, BytesView, Payload, Synthetic};
+use std::borrow::Cow;
 
 pub use super::checksum::ChecksumPolicy;
 
@@ -215,4 +216,33 @@ pub fn read<'a, R>(
     }
     let Packet { ip, tcp, payload } = Packet::parse(bytes, checksum)?;
     Ok(take(Headers::Any(&ip, &tcp), payload))
+}
+
+/// As [`read`], of a packet whose headers and payload lie apart, as a device has them that gathers a frame
+/// of parts or splits one that comes (header-data split): `body` is what follows `head`, and is passed on as it is
+/// where `head` ends with the headers.
+///
+/// # Errors
+/// As those of [`read`].
+#[inline]
+pub fn read_apart<R>(
+    head: &[u8],
+    body: Bytes,
+    checksum: ChecksumPolicy,
+    take: impl FnOnce(Headers<'_>, Bytes) -> R,
+) -> Result<R, ParseError> {
+    if let Some((segment, _)) = PlainSegment::parse_apart(head, &body, checksum) {
+        return Ok(take(Headers::Plain(&segment), body));
+    }
+    let whole = match body.is_empty() {
+        true => Cow::Borrowed(head),
+        false => Cow::Owned([head, &body].concat()),
+    };
+    let Packet { ip, tcp, payload } = Packet::parse(&whole, checksum)?;
+    let text = match payload.as_ptr_range() == whole[head.len()..].as_ptr_range() {
+        true => body,
+        // Cut elsewhere, or longer than the packet.
+        false => Bytes::copy_from_slice(payload),
+    };
+    Ok(take(Headers::Any(&ip, &tcp), text))
 }

@@ -75,13 +75,38 @@ impl PlainSegment {
     /// [`Packet::parse`](super::Packet::parse) makes something else of: another packet, or an error.
     #[inline]
     pub fn parse(bytes: &[u8], checksum: ChecksumPolicy) -> Option<(Self, &[u8])> {
+        Self::parse_parts(bytes, None, checksum)
+    }
+
+    /// The same of a packet whose headers are `head` and whose payload is `body`.
+    #[inline]
+    pub fn parse_apart<'a>(
+        head: &'a [u8],
+        body: &'a [u8],
+        checksum: ChecksumPolicy,
+    ) -> Option<(Self, &'a [u8])> {
+        Self::parse_parts(head, Some(body), checksum)
+    }
+
+    #[inline(always)] // So that none asks which of the two it is.
+    fn parse_parts<'a>(
+        bytes: &'a [u8],
+        body: Option<&'a [u8]>,
+        checksum: ChecksumPolicy,
+    ) -> Option<(Self, &'a [u8])> {
         let (ip, _) = bytes.split_first_chunk::<{ ipv4::FIXED_LEN }>()?;
         let fragment = u16::from_be_bytes([ip[6], ip[7]]) & ipv4::FRAGMENT;
         if ip[0] != ipv4::VERSION_AND_LEN || fragment != 0 || ip[9] != PROTOCOL_TCP {
             return None;
         }
         let total_len = u16::from_be_bytes([ip[2], ip[3]]);
-        let segment = bytes.get(ipv4::FIXED_LEN..total_len.into())?;
+        let segment = match body {
+            None => bytes.get(ipv4::FIXED_LEN..total_len.into())?,
+            Some(body) if bytes.len() + body.len() == total_len.into() => {
+                bytes.get(ipv4::FIXED_LEN..)?
+            }
+            Some(_) => return None,
+        };
         let (fixed, rest) = segment.split_first_chunk::<{ tcp::FIXED_LEN }>()?;
         let (timestamps, text) = match usize::from(fixed[12] >> 4) * 4 {
             tcp::FIXED_LEN => (None, rest),
@@ -94,6 +119,11 @@ impl PlainSegment {
                 (Some(Timestamps { val, ecr }), text)
             }
             _ => return None,
+        };
+        let text = match body {
+            None => text,
+            Some(body) if text.is_empty() => body,
+            Some(_) => return None,
         };
         let tcp = PlainHeader {
             timestamps,
@@ -114,8 +144,14 @@ impl PlainSegment {
         if checksum == ChecksumPolicy::Verify {
             let words = ip.as_chunks().0.iter();
             let header = Sum::of_words(words.map(|word| u32::from_be_bytes(*word)));
-            let pseudo = Sum::pseudo_header_v4(parsed.src, parsed.dst, segment.len());
-            if !header.is_valid() || !(pseudo + Sum::of(segment)).is_valid() {
+            let segment_len = usize::from(total_len) - ipv4::FIXED_LEN;
+            let pseudo = Sum::pseudo_header_v4(parsed.src, parsed.dst, segment_len);
+            let sum = match body {
+                None => Sum::of(segment),
+                // The header has whole words.
+                Some(body) => Sum::of(segment) + Sum::of(body),
+            };
+            if !header.is_valid() || !(pseudo + sum).is_valid() {
                 return None;
             }
         }

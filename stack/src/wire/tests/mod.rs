@@ -7,7 +7,7 @@ mod plain;
 
 use super::options::MAX_OPTIONS_LEN;
 use super::*;
-use crate::buffer::{BytesView, Synthetic, synthetic};
+use crate::buffer::{Bytes, BytesView, Synthetic, synthetic};
 use core::net::IpAddr;
 use proptest::option;
 use proptest::prelude::*;
@@ -157,6 +157,27 @@ fn read(bytes: &[u8], checksum: ChecksumPolicy) -> (Result<Packet<&[u8]>, ParseE
         Packet { ip, tcp, payload }
     });
     assert_eq!(short, long, "{bytes:x?}");
+    // In parts, cut behind the headers or elsewhere.
+    for at in [0, 19, 20, 32, 40, 52, 60, bytes.len() / 2, bytes.len()] {
+        let (head, body) = bytes.split_at(at.min(bytes.len()));
+        let body = Bytes::copy_from_slice(body);
+        let at = body.as_ptr();
+        let mut was_passed_on = false;
+        let apart = packet::read_apart(head, body, checksum, |headers, payload| {
+            was_passed_on = payload.as_ptr() == at;
+            let (ip, tcp) = headers.whole();
+            (ip, tcp, payload)
+        });
+        match (&apart, &long) {
+            (Ok((ip, tcp, payload)), Ok(long)) => {
+                assert_eq!((ip, tcp, &payload[..]), (&long.ip, &long.tcp, long.payload));
+                let header_len = long.wire_len() - long.payload.len();
+                let is_exact = head.len() == header_len && long.wire_len() == bytes.len();
+                assert!(was_passed_on || !is_exact || payload.is_empty());
+            }
+            _ => assert_eq!(apart.err(), long.as_ref().err().copied(), "{bytes:x?}"),
+        }
+    }
     (long, is_plain)
 }
 
