@@ -100,6 +100,11 @@ impl Offload {
 }
 
 /// A frame to send: headers, and a payload that lies elsewhere.
+///
+/// A device that gathers takes both from where they are, as TAP does by `writev`, and no byte is copied
+/// before it. One that keeps frames until they have left takes the payload with
+/// [`BytesView::to_bytes`], which copies nothing that the user handed over; the headers are the next
+/// frame's after the call.
 #[derive(Clone, Copy, Debug)]
 pub struct TxFrame<'a> {
     /// The frame up to the payload.

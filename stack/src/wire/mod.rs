@@ -2,7 +2,8 @@
 //!
 //! [`Packet::parse`] reads a packet once and checks all that can be checked without knowing the
 //! connection; [`packet::emit`] writes one, its payload copied and summed on the way. What nearly all
-//! packets are takes fewer steps and words: [`packet::read`] and [`Headers::emit`].
+//! packets are takes fewer steps and words: [`packet::read`] and [`Headers::emit`]. Where headers and payload
+//! lie apart there are [`packet::read_apart`] and [`Headers::emit_head`].
 
 pub mod arp;
 pub mod checksum;

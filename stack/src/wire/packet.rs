@@ -220,7 +220,7 @@ pub fn read<'a, R>(
 
 /// As [`read`], of a packet whose headers and payload lie apart, as a device has them that gathers a frame
 /// of parts or splits one that comes (header-data split): `body` is what follows `head`, and is passed on as it is
-/// where `head` ends with the headers.
+/// where `head` ends with the headers. To read headers that are not plain a copy is made of all.
 ///
 /// # Errors
 /// As those of [`read`].
