@@ -4,7 +4,12 @@ use alloc::vec::Vec;
 
 /// The most similar of `names`, if it is at most a third of its letters away or starts with
 /// what was given. The first of equals.
-pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_of(given, &mut names)
+}
+
+/// Compiled once, not for each kind of iterator: names are asked for in a hundred places.
+fn nearest_of<'a>(given: &str, names: &mut dyn Iterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();
     names
         .filter_map(|name| {

@@ -102,11 +102,17 @@ pub enum KnobError {
 
 impl KnobError {
     /// There is no `key` among `known`.
-    pub fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
+    pub fn unknown<'a>(key: &str, mut known: impl Iterator<Item = &'a str>) -> Self {
+        Self::unknown_among(key, &mut known)
+    }
+
+    /// Compiled once, not for each table.
+    fn unknown_among(key: &str, known: &mut dyn Iterator<Item = &str>) -> Self {
+        let known: Vec<&str> = known.collect();
         Self::Unknown {
             key: key.to_owned(),
-            near: nearest(key, known.clone()).map(str::to_owned),
-            known: known.map(str::to_owned).collect(),
+            near: nearest(key, known.iter().copied()).map(str::to_owned),
+            known: known.into_iter().map(str::to_owned).collect(),
         }
     }
 

@@ -46,27 +46,28 @@ fn advise_large(block: *mut u8, size: usize) {
     }
 }
 
+// Compiled here, where it is optimised, and not in the program, which need not be.
 // SAFETY: each call is that of `System` with the same arguments, and gives what it gives.
 unsafe impl GlobalAlloc for LargePages {
-    #[inline]
+    #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is that of `System`.
         advise(unsafe { System.alloc(layout) }, layout.size())
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as above; the block is from `System`.
         advise(unsafe { System.realloc(block, layout, size) }, size)
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: as above; the block is from `System`.
         unsafe { System.dealloc(block, layout) }

@@ -88,9 +88,16 @@ impl Kind {
     /// # Errors
     /// What is expected, with the range, if it is none or out of range.
     pub fn read<Q: Quantity>(&self, text: &str) -> Result<Q, String> {
-        let value = Q::read(text).map_err(|why| self.with_range(why))?;
-        if value.measures().iter().all(|n| self.allows(*n)) {
-            return Ok(value);
+        match Q::read(text) {
+            Ok(value) => self.check(text, &value.measures()).map(|()| value),
+            Err(why) => Err(self.with_range(why)),
+        }
+    }
+
+    /// Whether all that `text` measures may be.
+    fn check(&self, text: &str, measures: &[u64]) -> Result<(), String> {
+        if measures.iter().all(|n| self.allows(*n)) {
+            return Ok(());
         }
         Err(self.with_range(format!("{text} is out of range")))
     }

@@ -26,7 +26,7 @@ pub trait Quantity: Sized {
     }
     /// The same of each part, where it has several.
     fn measures(&self) -> Vec<u64> {
-        self.measure().into_iter().collect()
+        self.measure().map_or_else(Vec::new, |n| vec![n])
     }
 }
 
@@ -251,24 +251,28 @@ impl<C: Choice> Quantity for C {
         if let Some((value, _)) = C::ALL.iter().find(|(_, name)| *name == text) {
             return Ok(*value);
         }
-        let names = C::ALL.iter().map(|(_, name)| *name);
-        Err(match nearest(text, names.clone()) {
-            Some(near) => format!("there is no '{text}'; did you mean '{near}'?"),
-            None => {
-                let names: Vec<&str> = names.collect();
-                // As the reader of files has the words of a switch.
-                let word = match text {
-                    "on" => "'on' (true)".to_owned(),
-                    "off" => "'off' (false)".to_owned(),
-                    _ => format!("'{text}'"),
-                };
-                format!("there is no {word}; it is one of {}", names.join(", "))
-            }
-        })
+        Err(no_choice(text, &mut C::ALL.iter().map(|(_, name)| *name)))
     }
     fn show(&self) -> Option<String> {
         let of = C::ALL.iter().find(|(value, _)| value == self);
         of.map(|(_, name)| (*name).to_owned())
+    }
+}
+
+/// What is said of a word that is none of `names`. Compiled once, not for each choice.
+fn no_choice(text: &str, names: &mut dyn Iterator<Item = &'static str>) -> String {
+    let names: Vec<&str> = names.collect();
+    match nearest(text, names.iter().copied()) {
+        Some(near) => format!("there is no '{text}'; did you mean '{near}'?"),
+        None => {
+            // As the reader of files has the words of a switch.
+            let word = match text {
+                "on" => "'on' (true)".to_owned(),
+                "off" => "'off' (false)".to_owned(),
+                _ => format!("'{text}'"),
+            };
+            format!("there is no {word}; it is one of {}", names.join(", "))
+        }
     }
 }
 
