@@ -21,7 +21,7 @@ limit=5
 # Misses move by a few where code lies: that many an operation are no regression.
 slack=10
 all=(segment segment-without-copies segment-by-reference segment-without-wire ack-reno ack-cubic ack-dctcp ack-sack
-     exchange incast-packet racks-packet racks-packet-ledger)
+     exchange incast-packet incast-packet-ledger racks-packet racks-packet-ledger)
 
 mode=compare
 case "${1:-}" in

@@ -4,8 +4,9 @@
 use narrows_benches::acks::{AckPath, WINDOW};
 use narrows_benches::exchanges::Exchanges;
 use narrows_benches::fabric::data_packets;
-use narrows_benches::incast::{run, spec};
-use narrows_benches::racks::{self, Ledger};
+use narrows_benches::incast::{run, spec, with_ledger};
+use narrows_benches::ledger::Ledger;
+use narrows_benches::racks;
 use narrows_benches::segments::{Bare, Wired, segments};
 
 const BYTES: usize = 256 << 10;
@@ -58,6 +59,7 @@ fn main() {
             u64::from(EXCHANGES * count)
         }
         "incast-packet" => run(&spec(32, 64 << 10, count)).data_packets,
+        "incast-packet-ledger" => run(&with_ledger(32, 64 << 10, count)).data_packets,
         "racks-packet" => data_packets(&racks::run(&racks::spec(count, Ledger::Left))),
         "racks-packet-ledger" => data_packets(&racks::run(&racks::spec(count, Ledger::Kept))),
         other => {

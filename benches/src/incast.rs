@@ -4,11 +4,20 @@ use narrows_experiment::builder::Builder;
 use narrows_experiment::model::Experiment;
 use narrows_experiment::registry::Registry;
 use narrows_experiment::scenario::{IncastRun, Outcome, RunContext};
+use narrows_explain::simulated::registry;
+
+use crate::ledger::Ledger;
 
 /// `blocks` synchronised reads of `sru` bytes from each of `servers` servers: 10 Gb/s, 25 us a
 /// link, 64 KiB of port buffer, NewReno with SACK, RTOmin 1 ms, an ACK per segment.
 pub fn spec(servers: u32, sru: u64, blocks: u32) -> Experiment {
     built(reads(&Registry::default(), servers, sru, blocks))
+}
+
+/// The same with the ledger of idle gaps.
+pub fn with_ledger(servers: u32, sru: u64, blocks: u32) -> Experiment {
+    let registry = registry();
+    built(Ledger::Kept.of(reads(&registry, servers, sru, blocks)))
 }
 
 fn reads(registry: &Registry, servers: u32, sru: u64, blocks: u32) -> Builder<'_> {
@@ -44,7 +53,7 @@ pub fn paced(servers: u32, sru: u64, blocks: u32) -> Experiment {
 /// If the run does not complete: what was to be measured did not happen.
 pub fn run(experiment: &Experiment) -> IncastRun {
     let run = experiment
-        .run(&Registry::default(), RunContext::default())
+        .run(&registry(), RunContext::default())
         .expect("the experiment is possible");
     assert_eq!(run.outcome, Outcome::Completed);
     IncastRun::from(&run)

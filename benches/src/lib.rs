@@ -7,6 +7,7 @@ pub mod exchanges;
 pub mod fabric;
 pub mod idle;
 pub mod incast;
+pub mod ledger;
 pub mod parts;
 pub mod racks;
 pub mod segments;

@@ -3,16 +3,9 @@
 use narrows_experiment::model::Experiment;
 use narrows_experiment::run::RunOutcome;
 use narrows_experiment::scenario::RunContext;
-use narrows_explain::simulated::{LedgerProbe, registry};
+use narrows_explain::simulated::registry;
 
-/// Whether the ledger of idle gaps is kept, as the command does where nothing else is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ledger {
-    /// It is.
-    Kept,
-    /// It is left out.
-    Left,
-}
+use crate::ledger::Ledger;
 
 /// Three racks of stores and as many of workers with DCTCP, for so many times 50 us after the millisecond that
 /// handshakes have.
@@ -26,11 +19,7 @@ pub fn spec(spans: u32, ledger: Ledger) -> Experiment {
         .set("cc", "dctcp")
         .set("run.warm_up", "0s")
         .set("run.duration", format!("{}us", 1_000 + 50 * spans));
-    let racks = match ledger {
-        Ledger::Kept => racks.with_probe("ledger", LedgerProbe::default()),
-        Ledger::Left => racks,
-    };
-    racks.build().expect("the experiment is possible")
+    ledger.of(racks).build().expect("the experiment is possible")
 }
 
 /// Run it to the end.

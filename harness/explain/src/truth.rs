@@ -13,7 +13,7 @@ pub use way::Passing;
 use narrows::endpoint::Tracer;
 use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
 use narrows::{ByteCount, Duration, Instant};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A gap as it was.
@@ -134,9 +134,14 @@ impl Truth {
     }
 
     /// The end with these addresses, its own first.
-    #[inline]
     pub fn end(&mut self, addresses: [SocketAddr; 2]) -> EndId {
         self.ends.number(addresses)
+    }
+
+    /// The same where both are IPv4.
+    #[inline]
+    pub fn end_v4(&mut self, addresses: [SocketAddrV4; 2]) -> EndId {
+        self.ends.number_v4(addresses)
     }
 
     /// A gap until `end`, if it is longer than the threshold; its number.

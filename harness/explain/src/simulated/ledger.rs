@@ -18,6 +18,7 @@ use narrows_experiment::sim::tap::{PauseEvent, TapEvent};
 use narrows_experiment::sim::time::SimTime;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -120,6 +121,7 @@ impl Probe for SharedTruth {
 }
 
 /// A packet as the truth wants it.
+#[inline]
 fn passing(packet: &SimPacket) -> Passing {
     let len = packet.payload().len;
     let Some(plain) = packet.plain() else {
@@ -151,6 +153,33 @@ fn passing_of_any(packet: &SimPacket) -> Passing {
     }
 }
 
+/// Whose packet it is.
+#[inline]
+fn sender(truth: &mut Truth, packet: &SimPacket) -> EndId {
+    let Some(plain) = packet.plain() else {
+        let ends = packet.for_sender();
+        return truth.end([ends.local, ends.remote]);
+    };
+    let local = SocketAddrV4::new(plain.src, plain.tcp.src_port);
+    truth.end_v4([local, SocketAddrV4::new(plain.dst, plain.tcp.dst_port)])
+}
+
+/// What happens to few packets of the end `from`.
+#[cold]
+fn tell_rarer(truth: &mut Truth, at: Instant, from: EndId, event: TapEvent, packet: &SimPacket) {
+    match event {
+        TapEvent::Reached { .. } => truth.reached(at, from.peer(), &passing(packet)),
+        // Garbled, or its text cut off.
+        TapEvent::Received { .. } => truth.dropped(from, &passing(packet), false),
+        TapEvent::NicRefused { .. } => truth.refused(at, from, &passing(packet)),
+        TapEvent::Dropped { reason, .. } => {
+            let too_long = reason == DropReason::TooLong;
+            truth.dropped(from, &passing(packet), too_long);
+        }
+        _ => {}
+    }
+}
+
 /// A packet left the port `port`, by the frame as its NIC cuts it, so that what becomes of each can be told.
 fn sent(truth: &mut Truth, at: Instant, from: EndId, port: u32, packet: &SimPacket) {
     if packet.plain().is_some() {
@@ -177,24 +206,15 @@ impl PacketListener for Network {
 
     fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
         let at = at.to_instant();
-        let ends = packet.for_sender();
         self.told.with(|truth| {
-            let from = truth.end([ends.local, ends.remote]);
+            let from = sender(truth, packet);
             match event {
                 TapEvent::NicSent { host, .. } => sent(truth, at, from, host.0, packet),
-                TapEvent::PortQueued { port, .. } => truth.queued(from, port.0),
-                TapEvent::Reached { .. } => truth.reached(at, from.peer(), &passing(packet)),
                 TapEvent::Received { .. } if packet.is_intact() => {
                     truth.arrived(at, from.peer(), &passing(packet));
                 }
-                // Garbled, or its text cut off.
-                TapEvent::Received { .. } => truth.dropped(from, &passing(packet), false),
-                TapEvent::NicRefused { .. } => truth.refused(at, from, &passing(packet)),
-                TapEvent::Dropped { reason, .. } => {
-                    let too_long = reason == DropReason::TooLong;
-                    truth.dropped(from, &passing(packet), too_long);
-                }
-                _ => {}
+                TapEvent::PortQueued { port, .. } => truth.queued(from, port.0),
+                _ => tell_rarer(truth, at, from, event, packet),
             }
         });
     }

@@ -3,6 +3,7 @@
 use super::End;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::ops::{Index, IndexMut};
 
@@ -33,17 +34,22 @@ pub(super) struct Ends {
 
 impl Ends {
     /// The number of the end whose own address comes first in `name`.
-    #[inline]
     pub(super) fn number(&mut self, name: [SocketAddr; 2]) -> EndId {
-        let known = match name {
-            [SocketAddr::V4(local), SocketAddr::V4(remote)] => {
-                self.v4.get(&Addresses::of_v4([local, remote]))
-            }
-            _ => self.v6.get(&Addresses::of_any(name)),
-        };
-        match known {
+        match name {
+            [SocketAddr::V4(local), SocketAddr::V4(remote)] => self.number_v4([local, remote]),
+            _ => match self.v6.get(&Addresses::of_any(name)) {
+                Some(number) => *number,
+                None => self.add(name),
+            },
+        }
+    }
+
+    /// The same where both are IPv4.
+    #[inline]
+    pub(super) fn number_v4(&mut self, name: [SocketAddrV4; 2]) -> EndId {
+        match self.v4.get(&Addresses::of_v4(name)) {
             Some(number) => *number,
-            None => self.add(name),
+            None => self.add(name.map(SocketAddr::V4)),
         }
     }
 
@@ -88,7 +94,7 @@ impl IndexMut<EndId> for Ends {
 }
 
 /// The addresses of an end in few words, which are hashed for each packet wherever it is told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Addresses<A> {
     hosts: [A; 2],
     ports: u32,
@@ -102,6 +108,15 @@ impl<A> Addresses<A> {
     }
 }
 
+impl Hash for Addresses<u32> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [local, remote] = self.hosts.map(u64::from);
+        state.write_u64(local << 32 | remote);
+        state.write_u32(self.ports);
+    }
+}
+
 impl Addresses<u32> {
     #[inline]
     fn of_v4(ends: [SocketAddrV4; 2]) -> Self {
@@ -109,6 +124,13 @@ impl Addresses<u32> {
             ends.map(|end| end.ip().to_bits()),
             ends.map(|end| end.port()),
         )
+    }
+}
+
+impl Hash for Addresses<u128> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hosts.map(|host| state.write_u128(host));
+        state.write_u32(self.ports);
     }
 }
 
