@@ -19,7 +19,7 @@ use crate::ledger::Sum;
 use crate::score::{Found, Score, Told};
 use crate::segment::Segment;
 use crate::truth::{Question, Threshold, TrueGap, Truth, ends_of};
-use ledger::SharedTruth;
+use ledger::{Questions, SharedTruth};
 use narrows::{Duration, Instant};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::host::SimPacket;
@@ -187,8 +187,7 @@ pub fn observe(
     threshold: Threshold,
     cancel: Option<&AtomicBool>,
 ) -> Result<Observed, RunError> {
-    let told = SharedTruth::new(Truth::new(threshold));
-    told.with(Truth::keep_questions);
+    let told = SharedTruth::new(threshold, Questions::Kept);
     let mut experiment = experiment.clone();
     experiment.probes.push(told.probe());
     let places = Places {
@@ -200,7 +199,8 @@ pub fn observe(
         ..RunContext::default()
     };
     let (_, places) = experiment.watch(registry, context, places)?;
-    let (truth, questions) = told.with(|truth| (truth.gaps().to_vec(), truth.questions().to_vec()));
+    let told = told.take();
+    let (truth, questions) = (told.gaps().to_vec(), told.questions().to_vec());
     let mut found = Vec::new();
     let addresses: Vec<_> = (0..places.hosts.len())
         .map(|n| {

@@ -5,16 +5,17 @@
 
 use crate::gap::{Cause, Gap, Side};
 mod ends;
+mod feed;
+mod gaps;
 mod way;
 
 pub use ends::EndId;
+use gaps::{GapId, Gaps};
 pub use way::Passing;
 
-use narrows::endpoint::Tracer;
-use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
-use narrows::{ByteCount, Duration, Instant};
+use narrows::trace::{Held, TimeoutCause};
+use narrows::{Duration, Instant};
 use std::net::{SocketAddr, SocketAddrV4};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A gap as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,16 +69,15 @@ struct End {
     /// When something arrived last, and when something without data did.
     arrived: Instant,
     acknowledged: Instant,
-    /// The last timeout, as a number of a gap, and that of one at whose end nothing left, for its host
-    /// refused that.
-    timeout: Option<usize>,
-    goes_on: Option<usize>,
+    /// The last timeout, and one at whose end nothing left, for its host refused that.
+    timeout: Option<GapId>,
+    goes_on: Option<GapId>,
     /// When a gap of it ended last.
     last: Instant,
     /// The least smoothed RTT.
     rtt: Option<Duration>,
     /// The last gap that a delayed acknowledgement ended, which has not arrived yet.
-    delayed: Option<usize>,
+    delayed: Option<GapId>,
     /// The window was another one after an idle time, and no acknowledgement has come since.
     restarted: bool,
     /// The window came down for a segment that the host refused, and is not back where it was.
@@ -91,7 +91,8 @@ struct End {
 pub struct Truth {
     threshold: Threshold,
     ends: ends::Ends,
-    gaps: Vec<TrueGap>,
+    tellers: feed::Tellers,
+    gaps: Gaps,
     /// Questions that waited for longer than the threshold's floor, if they are wanted.
     questions: Option<Vec<Question>>,
     pauses: way::Pauses,
@@ -103,7 +104,8 @@ impl Truth {
         Self {
             threshold,
             ends: ends::Ends::default(),
-            gaps: Vec::new(),
+            tellers: feed::Tellers::default(),
+            gaps: Gaps::default(),
             questions: None,
             pauses: way::Pauses::default(),
         }
@@ -121,16 +123,7 @@ impl Truth {
 
     /// The gaps until now, in the order in which they ended.
     pub fn gaps(&self) -> &[TrueGap] {
-        &self.gaps
-    }
-
-    /// What listens to every connection of a host, and tells `truth`.
-    pub fn tracer(truth: &Arc<Mutex<Self>>) -> Tracer {
-        let truth = Arc::clone(truth);
-        Box::new(move |_, _, tuple| {
-            let sink = Sink::new(&truth, [tuple.local, tuple.remote]);
-            Some(Box::new(sink) as Box<dyn TraceSink>)
-        })
+        self.gaps.as_slice()
     }
 
     /// The end with these addresses, its own first.
@@ -144,8 +137,11 @@ impl Truth {
         self.ends.number_v4(addresses)
     }
 
-    /// A gap until `end`, if it is longer than the threshold; its number.
-    fn add(&mut self, me: EndId, start: Instant, end: Instant, cause: Cause) -> Option<usize> {
+    /// A gap until `end`, if it is longer than the threshold.
+    fn add(&mut self, me: EndId, start: Instant, end: Instant, cause: Cause) -> Option<GapId> {
+        if end.since(start) <= self.threshold.floor {
+            return None;
+        }
         let rtts = [me, me.peer()].map(|end| self.ends[end].rtt);
         let rtt = rtts.into_iter().flatten().min().unwrap_or_default();
         if end.since(start) <= rtt.mul_ratio(self.threshold.share_percent.into(), 100) {
@@ -154,25 +150,22 @@ impl Truth {
         self.add_above_floor(me, start, end, cause)
     }
 
-    /// A gap until `end`, if it is longer than the threshold's floor, however long a round trip is; its
-    /// number.
+    /// A gap until `end`, if it is longer than the threshold's floor, however long a round trip is.
     fn add_above_floor(
         &mut self,
         me: EndId,
         start: Instant,
         end: Instant,
         cause: Cause,
-    ) -> Option<usize> {
-        let gap = TrueGap {
-            ends: self.ends.name(me),
-            start,
-            end,
-            cause,
-            counts: true,
-        };
-        (gap.length() > self.threshold.floor).then(|| {
-            self.gaps.push(gap);
-            self.gaps.len() - 1
+    ) -> Option<GapId> {
+        (end.since(start) > self.threshold.floor).then(|| {
+            self.gaps.push(TrueGap {
+                ends: self.ends.name(me),
+                start,
+                end,
+                cause,
+                counts: true,
+            })
         })
     }
 
@@ -192,7 +185,7 @@ impl Truth {
         }
         let me = &mut self.ends[end];
         // Of what left no one can tell that the timer had fired before.
-        let goes_on = me.goes_on.and_then(|n| self.gaps.get_mut(n));
+        let goes_on = me.goes_on.map(|gap| &mut self.gaps[gap]);
         if let Some(gap) = goes_on.filter(|gap| gap.cause == Cause::LocalDrop) {
             (gap.end, me.last, me.timeout) = (at, at, me.goes_on.take());
             return;
@@ -206,25 +199,26 @@ impl Truth {
         let cause = match cause {
             TimeoutCause::Handshake => Cause::SynRetried,
             _ if refusal != way::Refused::No => Cause::LocalDrop,
-            _ if std::mem::take(&mut me.way.swallowed) => Cause::BlackHole,
+            _ if me.way.swallows() => Cause::BlackHole,
             // Whether its sender ever learns that or not.
             _ if safe => Cause::TimeoutSpurious,
             TimeoutCause::FullWindow | TimeoutCause::ZeroWindow => Cause::TimeoutWholeWindow,
             TimeoutCause::Tail => Cause::TimeoutTail,
             TimeoutCause::RetransmissionLost => Cause::TimeoutRetransmissionLost,
         };
-        let gap = match delayed.and_then(|n| Some((n, self.gaps.get_mut(n)?))) {
+        let gap = match delayed {
             // The acknowledgement left too late to stop the timer.
-            Some((n, gap)) => {
+            Some(late) => {
+                let gap = &mut self.gaps[late];
                 (gap.end, gap.cause) = (at, cause);
-                Some(n)
+                delayed
             }
             None => self.add(end, start, at, cause),
         };
         // Where all of a flight is too long for the path it vanishes as in an outage.
         let hidden = refusal == way::Refused::Hidden || cause == Cause::BlackHole && !passes;
-        if hidden && let Some(gap) = gap.and_then(|n| self.gaps.get_mut(n)) {
-            gap.counts = false;
+        if hidden && let Some(gap) = gap {
+            self.gaps[gap].counts = false;
         }
         self.ends[end].timeout = gap;
     }
@@ -275,115 +269,9 @@ impl Truth {
                 Some(_) => true,
             };
             let gap = self.add(end, since, at, Cause::AppWroteNothing);
-            if let Some(gap) = gap.and_then(|n| self.gaps.get_mut(n)) {
-                gap.counts = !waits;
+            if let Some(gap) = gap {
+                self.gaps[gap].counts = !waits;
             }
-        }
-    }
-}
-
-fn lock(truth: &Mutex<Truth>) -> MutexGuard<'_, Truth> {
-    truth.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Listens to one end of a connection, and passes on what is new.
-struct Sink {
-    truth: Arc<Mutex<Truth>>,
-    end: EndId,
-    /// Why nothing leaves.
-    held: Option<Held>,
-    rtt: Option<Duration>,
-    /// When something was acknowledged last.
-    heard: Instant,
-    restarted: bool,
-    cwnd: ByteCount,
-    /// When its host refused a segment last.
-    refused: Option<Instant>,
-    /// From where the window came down for that, until it is there again or comes down for something
-    /// else.
-    lowered: Option<ByteCount>,
-}
-
-impl Sink {
-    fn new(truth: &Arc<Mutex<Truth>>, addresses: [SocketAddr; 2]) -> Self {
-        let end = lock(truth).end(addresses);
-        Self {
-            truth: Arc::clone(truth),
-            end,
-            held: None,
-            rtt: None,
-            heard: Instant::ZERO,
-            restarted: false,
-            cwnd: ByteCount::ZERO,
-            refused: None,
-            lowered: None,
-        }
-    }
-
-    fn tell(&self, tell: impl FnOnce(&mut Truth)) {
-        tell(&mut lock(&self.truth));
-    }
-
-    fn end(&self, change: impl FnOnce(&mut End)) {
-        self.tell(|truth| change(&mut truth.ends[self.end]));
-    }
-
-    /// The window is this now.
-    fn window(&mut self, now: Instant, cwnd: ByteCount) {
-        let before = std::mem::replace(&mut self.cwnd, cwnd);
-        if cwnd < before && self.refused == Some(now) {
-            self.lower(Some(self.lowered.map_or(before, |from| from.max(before))));
-        } else if self.lowered.is_some_and(|from| cwnd >= from) {
-            self.lower(None);
-        }
-    }
-
-    fn lower(&mut self, from: Option<ByteCount>) {
-        if from.is_some() != self.lowered.is_some() {
-            self.end(|end| end.lowered = from.is_some());
-        }
-        self.lowered = from;
-    }
-}
-
-impl TraceSink for Sink {
-    fn wants_held(&self) -> bool {
-        true
-    }
-
-    fn event(&mut self, now: Instant, event: &TraceEvent) {
-        let (end, heard) = (self.end, self.heard);
-        match event {
-            TraceEvent::Window { srtt, cwnd, .. } => {
-                self.heard = now;
-                self.window(now, *cwnd);
-                if std::mem::take(&mut self.restarted) {
-                    self.end(|end| end.restarted = false);
-                }
-                if srtt.is_some_and(|srtt| self.rtt.is_none_or(|least| srtt < least)) {
-                    self.rtt = *srtt;
-                    self.end(|end| end.rtt = *srtt);
-                }
-            }
-            TraceEvent::LocalDrop { .. } => self.refused = Some(now),
-            TraceEvent::Congestion(_) => self.lower(None),
-            TraceEvent::Timeout { cause, rto, .. } => {
-                self.lower(None);
-                self.tell(|truth| truth.timeout(now, end, *cause, *rto, heard));
-            }
-            TraceEvent::TailLossProbe => self.tell(|truth| truth.probe(now, end, heard)),
-            TraceEvent::IdleRestart { .. } => {
-                self.restarted = true;
-                self.end(|end| end.restarted = true);
-            }
-            TraceEvent::DelayedAck => {
-                self.tell(|truth| truth.delayed_ack(now, end.peer()));
-            }
-            // It comes each time that the connection is asked for a segment and has none.
-            TraceEvent::Held(held) if self.held.replace(*held) != Some(*held) => {
-                self.tell(|truth| truth.held(now, end, *held));
-            }
-            _ => {}
         }
     }
 }
@@ -399,6 +287,8 @@ pub fn ends_of(gap: &Gap, client: SocketAddr, server: SocketAddr) -> [SocketAddr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows::ByteCount;
+    use narrows::trace::{TraceEvent, TraceSink};
 
     const ADDRESSES: [SocketAddr; 2] = [
         SocketAddr::new(
@@ -586,13 +476,12 @@ mod tests {
         ] {
             let mut truth = truth();
             truth.threshold.share_percent = 200;
-            let truth = Arc::new(Mutex::new(truth));
-            let mut sink = Sink::new(&truth, ADDRESSES);
+            let mut sink = truth.sink(ADDRESSES);
             sink.event(at(110), &window(10));
             for event in &then {
                 sink.event(at(111), event);
             }
-            let mut truth = truth.lock().unwrap();
+            truth.hear();
             truth.arrived(at(210), ENDS, &segment(0, 0, 300));
             assert_eq!(found(&truth), gaps, "{then:?}");
             assert!(truth.gaps().iter().all(|gap| !gap.counts));

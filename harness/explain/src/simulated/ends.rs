@@ -1,7 +1,7 @@
 //! A simulated run captured at every host, each with a clock of its own, and explained from the
 //! captures of both ends of each connection.
 
-use super::ledger::SharedTruth;
+use super::ledger::{Questions, SharedTruth};
 use super::segment_of;
 use crate::analyzer::{Analyzer, Config};
 use crate::explanation::Explanation;
@@ -127,7 +127,7 @@ pub fn observe_ends(
     threshold: Threshold,
     skew: Skew,
 ) -> Result<Ends, RunError> {
-    let told = SharedTruth::new(Truth::new(threshold));
+    let told = SharedTruth::new(threshold, Questions::Left);
     let mut experiment = experiment.clone();
     experiment.probes.push(told.probe());
     let captures = Captures {
@@ -136,7 +136,7 @@ pub fn observe_ends(
         last: Instant::ZERO,
     };
     let (_, captures) = experiment.watch(registry, RunContext::default(), captures)?;
-    let truth = told.with(|truth| truth.gaps().to_vec());
+    let truth = told.take().gaps().to_vec();
     let mut ends = Ends {
         truth,
         both: Vec::new(),

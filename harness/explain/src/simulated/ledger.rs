@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The kind of probe, to be registered.
 pub fn kind() -> ProbeKind {
@@ -75,7 +75,7 @@ impl Probe for LedgerProbe {
             floor: self.floor,
             share_percent: self.share_percent,
         });
-        Ok(vec![Box::new(Watch::new(SharedTruth::new(truth), site))])
+        Ok(vec![Box::new(Watch::new(truth, site))])
     }
 
     fn repeats(&self) -> bool {
@@ -83,17 +83,38 @@ impl Probe for LedgerProbe {
     }
 }
 
-/// The truth of a run, which it and whoever wants to know share.
+/// The truth of a run, for whoever wants to know it afterwards.
 #[derive(Clone, Debug)]
-pub(super) struct SharedTruth(Arc<Mutex<Truth>>);
+pub(super) struct SharedTruth {
+    threshold: Threshold,
+    questions: Questions,
+    last: Arc<Mutex<Option<Truth>>>,
+}
+
+/// Whether the questions that waited are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Questions {
+    Kept,
+    Left,
+}
 
 impl SharedTruth {
-    pub(super) fn new(truth: Truth) -> Self {
-        Self(Arc::new(Mutex::new(truth)))
+    pub(super) fn new(threshold: Threshold, questions: Questions) -> Self {
+        Self {
+            threshold,
+            questions,
+            last: Arc::default(),
+        }
     }
 
-    pub(super) fn with<R>(&self, look: impl FnOnce(&mut Truth) -> R) -> R {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// That of the last run that came to its end; a blank one before any has.
+    pub(super) fn take(&self) -> Truth {
+        let last = self.last().take();
+        last.unwrap_or_else(|| Truth::new(self.threshold))
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Truth>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A probe that listens to a run.
@@ -102,6 +123,17 @@ impl SharedTruth {
             name: "told".to_owned(),
             kind: "told".to_owned(),
             spec: Box::new(self.clone()),
+        }
+    }
+
+    fn watch(&self, site: &Site<'_>) -> Watch {
+        let mut truth = Truth::new(self.threshold);
+        if self.questions == Questions::Kept {
+            truth.keep_questions();
+        }
+        Watch {
+            wanted: Some(self.clone()),
+            ..Watch::new(truth, site)
         }
     }
 }
@@ -116,7 +148,7 @@ impl Probe for SharedTruth {
     }
 
     fn install(&self, site: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-        Ok(vec![Box::new(Watch::new(self.clone(), site))])
+        Ok(vec![Box::new(self.watch(site))])
     }
 }
 
@@ -193,9 +225,9 @@ fn sent(truth: &mut Truth, at: Instant, from: EndId, port: u32, packet: &SimPack
 }
 
 /// Tells the truth of packets.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Network {
-    told: SharedTruth,
+    truth: Truth,
     hears: Hears,
 }
 
@@ -205,56 +237,58 @@ impl PacketListener for Network {
     }
 
     fn packet(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
-        let at = at.to_instant();
-        self.told.with(|truth| {
-            let from = sender(truth, packet);
-            match event {
-                TapEvent::NicSent { host, .. } => sent(truth, at, from, host.0, packet),
-                TapEvent::Received { .. } if packet.is_intact() => {
-                    truth.arrived(at, from.peer(), &passing(packet));
-                }
-                TapEvent::PortQueued { port, .. } => truth.queued(from, port.0),
-                _ => tell_rarer(truth, at, from, event, packet),
+        let (at, truth) = (at.to_instant(), &mut self.truth);
+        truth.hear();
+        let from = sender(truth, packet);
+        match event {
+            TapEvent::NicSent { host, .. } => sent(truth, at, from, host.0, packet),
+            TapEvent::Received { .. } if packet.is_intact() => {
+                truth.arrived(at, from.peer(), &passing(packet));
             }
-        });
+            TapEvent::PortQueued { port, .. } => truth.queued(from, port.0),
+            _ => tell_rarer(truth, at, from, event, packet),
+        }
     }
 
     fn pause(&mut self, at: SimTime, event: PauseEvent) {
         if let PauseEvent::Obeyed { port, span, .. } = event {
-            let span = span.to_duration();
-            self.told
-                .with(|truth| truth.paused(at.to_instant(), port.0, span));
+            self.truth.hear();
+            self.truth
+                .paused(at.to_instant(), port.0, span.to_duration());
         }
     }
 }
 
 #[derive(Debug)]
 struct Watch {
-    of: Network,
+    of: Rc<RefCell<Network>>,
     began: Instant,
+    /// Who wants to know the truth afterwards.
+    wanted: Option<SharedTruth>,
 }
 
 impl Watch {
-    fn new(told: SharedTruth, site: &Site<'_>) -> Self {
+    fn new(truth: Truth, site: &Site<'_>) -> Self {
         // Which ports a packet passes matters to those that may stand still.
         let hears = match site.graph.may_pause() {
             true => Hears::All,
             false => Hears::AllButQueued,
         };
         Self {
-            of: Network { told, hears },
+            of: Rc::new(RefCell::new(Network { truth, hears })),
             began: Instant::ZERO,
+            wanted: None,
         }
     }
 }
 
 impl Instrument for Watch {
     fn listener(&self) -> Option<Listener> {
-        Some(Rc::new(RefCell::new(self.of.clone())))
+        Some(self.of.clone())
     }
 
     fn tracer(&self) -> Option<Tracer> {
-        Some(Truth::tracer(&self.of.told.0))
+        Some(self.of.borrow().truth.tracer())
     }
 
     fn begin(&mut self, view: &mut View<'_>) {
@@ -268,34 +302,44 @@ impl Instrument for Watch {
     fn look(&mut self, _: &mut View<'_>) {}
 
     fn finish(&mut self, _: &mut View<'_>) -> Reading {
-        let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
-        self.of.told.with(|truth| {
-            let counted = truth.gaps().iter().filter(|gap| gap.start >= self.began);
-            for gap in counted {
-                sums.entry(gap.cause).or_default().add(gap.length());
-            }
-        });
-        let all: u64 = sums.values().map(|sum| sum.time.as_nanos()).sum();
-        let row = |(cause, sum): (crate::Cause, Sum)| {
-            let time = sum.time.as_nanos();
-            let share = time as f64 / all.max(1) as f64;
-            vec![
-                cause.name().to_owned(),
-                sum.count.to_string(),
-                time.to_string(),
-                format!("{share:.6}"),
-                sum.longest.as_nanos().to_string(),
-            ]
-        };
-        Reading {
-            of: "all".to_owned(),
-            values: Vec::new(),
-            series: None,
-            table: Some(Table {
-                columns: vec!["cause", "gaps", "time_ns", "share", "longest_ns"],
-                rows: sums.into_iter().map(row).collect(),
-            }),
+        let mut network = self.of.borrow_mut();
+        let truth = &mut network.truth;
+        truth.hear();
+        let reading = reading(truth, self.began);
+        if let Some(wanted) = &self.wanted {
+            let blank = Truth::new(wanted.threshold);
+            *wanted.last() = Some(std::mem::replace(truth, blank));
         }
+        reading
+    }
+}
+
+/// The ledger of the gaps that began at `began` or later.
+fn reading(truth: &Truth, began: Instant) -> Reading {
+    let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
+    for gap in truth.gaps().iter().filter(|gap| gap.start >= began) {
+        sums.entry(gap.cause).or_default().add(gap.length());
+    }
+    let all: u64 = sums.values().map(|sum| sum.time.as_nanos()).sum();
+    let row = |(cause, sum): (crate::Cause, Sum)| {
+        let time = sum.time.as_nanos();
+        let share = time as f64 / all.max(1) as f64;
+        vec![
+            cause.name().to_owned(),
+            sum.count.to_string(),
+            time.to_string(),
+            format!("{share:.6}"),
+            sum.longest.as_nanos().to_string(),
+        ]
+    };
+    Reading {
+        of: "all".to_owned(),
+        values: Vec::new(),
+        series: None,
+        table: Some(Table {
+            columns: vec!["cause", "gaps", "time_ns", "share", "longest_ns"],
+            rows: sums.into_iter().map(row).collect(),
+        }),
     }
 }
 
@@ -362,9 +406,9 @@ mod tests {
         }
 
         fn install(&self, site: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
-            let mut watch = Watch::new(self.0.clone(), site);
-            assert_eq!(watch.of.hears, Hears::AllButQueued, "nothing pauses here");
-            watch.of.hears = Hears::All;
+            let watch = self.0.watch(site);
+            let before = std::mem::replace(&mut watch.of.borrow_mut().hears, Hears::All);
+            assert_eq!(before, Hears::AllButQueued, "nothing pauses here");
             Ok(vec![Box::new(watch)])
         }
     }
@@ -382,7 +426,7 @@ mod tests {
             floor: Duration::from_micros(50),
             share_percent: 0,
         };
-        let [some, all] = [(); 2].map(|()| SharedTruth::new(Truth::new(threshold)));
+        let [some, all] = [(); 2].map(|()| SharedTruth::new(threshold, Questions::Left));
         experiment.probes.push(some.probe());
         experiment.probes.push(NamedProbe {
             name: "all".to_owned(),
@@ -392,9 +436,9 @@ mod tests {
         experiment
             .run(&registry, RunContext::default())
             .expect("it runs");
-        let gaps = |told: &SharedTruth| told.with(|truth| truth.gaps().to_vec());
-        assert!(gaps(&some).len() > 3);
-        assert_eq!(gaps(&some), gaps(&all));
+        let [some, all] = [some, all].map(|told| told.take());
+        assert!(some.gaps().len() > 3);
+        assert_eq!(some.gaps(), all.gaps());
     }
 
     /// What a NIC cuts is told by frame: acknowledgements are not lost here, so no timeout is spurious.
@@ -453,12 +497,11 @@ mod tests {
             (2, 1, crate::Cause::TimeoutSpurious),
             (2, 2, crate::Cause::TimeoutTail),
         ] {
-            let told = SharedTruth::new(Truth::new(Threshold {
-                floor: Duration::from_micros(50),
-                share_percent: 0,
-            }));
             let mut network = Network {
-                told: told.clone(),
+                truth: Truth::new(Threshold {
+                    floor: Duration::from_micros(50),
+                    share_percent: 0,
+                }),
                 hears: Hears::All,
             };
             let at = SimTime::from_duration(Duration::from_micros(1));
@@ -485,11 +528,10 @@ mod tests {
             }
             let ends = [SocketAddr::new(server, 80), SocketAddr::new(client, 5_000)];
             let (left, rto) = (at.to_instant(), Duration::from_millis(10));
-            let gaps = told.with(|truth| {
-                let end = truth.end(ends);
-                truth.timeout(left + rto, end, TimeoutCause::Tail, rto, left);
-                truth.gaps().to_vec()
-            });
+            let truth = &mut network.truth;
+            let end = truth.end(ends);
+            truth.timeout(left + rto, end, TimeoutCause::Tail, rto, left);
+            let gaps = truth.gaps();
             assert_eq!(gaps.len(), 1);
             assert_eq!(gaps[0].cause, cause, "{copies} {lost}");
         }

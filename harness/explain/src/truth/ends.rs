@@ -20,6 +20,14 @@ impl EndId {
     pub const fn peer(self) -> Self {
         Self(self.0 ^ 1)
     }
+
+    const fn connection(self) -> usize {
+        self.0 as usize / 2
+    }
+
+    const fn which(self) -> usize {
+        self.0 as usize % 2
+    }
 }
 
 /// Both ends of each connection that anything is known of.
@@ -27,8 +35,8 @@ impl EndId {
 pub(super) struct Ends {
     v4: HashMap<Addresses<u32>, EndId, RandomState>,
     v6: HashMap<Addresses<u128>, EndId, RandomState>,
-    /// The two ends of a connection are neighbours.
-    all: Vec<End>,
+    /// By connection.
+    all: Vec<[End; 2]>,
     names: Vec<[SocketAddr; 2]>,
 }
 
@@ -55,7 +63,8 @@ impl Ends {
 
     #[cold]
     fn add(&mut self, name: [SocketAddr; 2]) -> EndId {
-        let first = EndId(u32::try_from(self.all.len()).expect("they would not fit into memory"));
+        let ends = 2 * self.all.len();
+        let first = EndId(u32::try_from(ends).expect("they would not fit into memory"));
         let mirrored = [name[1], name[0]];
         // Who talks to itself is the first.
         for (name, number) in [(mirrored, first.peer()), (name, first)] {
@@ -66,9 +75,19 @@ impl Ends {
                 _ => self.v6.insert(Addresses::of_any(name), number),
             };
         }
-        self.all.extend([End::default(), End::default()]);
+        self.all.push(<[End; 2]>::default());
         self.names.extend([name, mirrored]);
         first
+    }
+
+    /// An end and its peer.
+    #[inline]
+    pub(super) fn pair(&mut self, end: EndId) -> (&mut End, &mut End) {
+        let [a, b] = &mut self.all[end.connection()];
+        match end.which() {
+            0 => (a, b),
+            _ => (b, a),
+        }
     }
 
     /// The addresses of an end, its own first.
@@ -82,14 +101,14 @@ impl Index<EndId> for Ends {
 
     #[inline]
     fn index(&self, end: EndId) -> &End {
-        &self.all[end.0 as usize]
+        &self.all[end.connection()][end.which()]
     }
 }
 
 impl IndexMut<EndId> for Ends {
     #[inline]
     fn index_mut(&mut self, end: EndId) -> &mut End {
-        &mut self.all[end.0 as usize]
+        &mut self.all[end.connection()][end.which()]
     }
 }
 
@@ -129,7 +148,9 @@ impl Addresses<u32> {
 
 impl Hash for Addresses<u128> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.hosts.map(|host| state.write_u128(host));
+        for host in self.hosts {
+            state.write_u128(host);
+        }
         state.write_u32(self.ports);
     }
 }

@@ -60,24 +60,12 @@ pub(super) struct Way {
     rtt: RttEstimate,
     /// What was acknowledged last, and the window beside that, as in the header.
     told: Option<(u32, u16)>,
-    /// Something of its was too long for a link since the last timeout.
-    pub(super) swallowed: bool,
-    /// The number after the first that was, until all is acknowledged, and the least length that was.
-    too_long: Option<(u32, u32)>,
     /// Something of its was dropped on its way, and not all is acknowledged since.
     pub(super) lost: bool,
-    /// What its NIC refused and has not taken since: its numbers.
-    refused: VecDeque<(u32, u32)>,
     /// Ports that its packets pass.
     ports: Vec<u32>,
-    /// What is in the receive ring of its host.
-    ring: VecDeque<(u32, Instant)>,
-    /// For how long what it took last had been there.
+    /// For how long what it took last had been in the receive ring of its host.
     waited: Duration,
-    /// The least time that any of its segments was on its way.
-    quickest: Option<Duration>,
-    /// The last that was asked of it and is not answered: when that left, and how long it was in queues.
-    question: Option<(Instant, Duration)>,
     /// Since when there has been something here that is not acknowledged.
     unanswered: Option<Instant>,
     /// Acknowledgements that left: of what, and for how long that had been here.
@@ -89,6 +77,24 @@ pub(super) struct Way {
     closed: bool,
     /// When it offered an open one after that.
     opened: Option<Instant>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few ends come to have.
+#[derive(Debug, Default)]
+struct Rare {
+    /// Something of its was too long for a link since the last timeout.
+    swallowed: bool,
+    /// The number after the first that was, until all is acknowledged, and the least length that was.
+    too_long: Option<(u32, u32)>,
+    /// What its NIC refused and has not taken since: its numbers.
+    refused: VecDeque<(u32, u32)>,
+    /// What is in the receive ring of its host.
+    ring: VecDeque<(u32, Instant)>,
+    /// The least time that any of its segments was on its way, where questions are wanted.
+    quickest: Option<Duration>,
+    /// The last that was asked of it and is not answered: when that left, and how long it was in queues.
+    question: Option<(Instant, Duration)>,
 }
 
 /// What a host's own refusal is to a timeout.
@@ -131,8 +137,8 @@ impl Way {
         }
         self.add_new(at, (seq, end));
         // It has left at last.
-        if !self.refused.is_empty() {
-            self.refused
+        if let Some(rare) = &mut self.rare {
+            rare.refused
                 .retain(|(_, refused)| !before(seq, *refused) || before(end, *refused));
         }
     }
@@ -184,9 +190,24 @@ impl Way {
         let out = self.out.get(place).filter(|out| before(out.seq, end))?;
         let left = out.left?;
         let took = at.since(left);
-        let quickest = self.quickest.map_or(took, |quickest| quickest.min(took));
-        self.quickest = Some(quickest);
+        let least = &mut self.rare.get_or_insert_default().quickest;
+        let quickest = least.map_or(took, |quickest| quickest.min(took));
+        *least = Some(quickest);
         Some((left, took.saturating_sub(quickest)))
+    }
+
+    /// It offers this window, as in the header, to a peer whose largest segment was `largest`.
+    fn offers(&mut self, at: Instant, window: u16, largest: u32) {
+        // Every sender holds back for less (RFC 9293 section 3.8.6.2.1).
+        let window = u64::from(window) << self.shift;
+        self.widest = self.widest.max(window);
+        let closed = window < u64::from(largest.max(DEFAULT_MSS)).min(self.widest / 2);
+        match (self.closed, closed) {
+            (_, true) => self.opened = None,
+            (true, false) => self.opened = Some(at),
+            (false, false) => {}
+        }
+        self.closed = closed;
     }
 
     /// What is out has a boundary at `at`.
@@ -254,13 +275,15 @@ impl Way {
             new = true;
             self.out.pop_front();
         }
-        if !self.refused.is_empty() {
-            self.refused.retain(|(_, refused)| before(ack, *refused));
+        if let Some(rare) = &mut self.rare {
+            rare.refused.retain(|(_, refused)| before(ack, *refused));
+            if self.out.is_empty() {
+                rare.too_long = None;
+            }
         }
         self.recover = self.recover.filter(|recover| before(ack, *recover));
         if self.out.is_empty() {
             self.lost = false;
-            self.too_long = None;
         }
         if let Some(Some(left)) = newest.filter(|_| once) {
             self.rtt.add(at.since(left));
@@ -280,7 +303,8 @@ impl Way {
 
     /// Whether anything has left after what was too long for a link that is not.
     pub(super) fn passes(&self) -> bool {
-        self.too_long.is_some_and(|(last, least)| {
+        let too_long = self.rare.as_ref().and_then(|rare| rare.too_long);
+        too_long.is_some_and(|(last, least)| {
             let mut later = self.out.iter().filter(|out| before(last, out.end));
             later.any(|out| out.end.wrapping_sub(out.seq) < least)
         })
@@ -292,7 +316,8 @@ impl Way {
         let head = |(seq, end): &&(u32, u32)| {
             una.is_some_and(|una| !before(una, *seq) && before(una, *end))
         };
-        let Some((seq, end)) = self.refused.iter().find(head) else {
+        let refused = self.rare.iter().flat_map(|rare| &rare.refused);
+        let Some((seq, end)) = refused.into_iter().find(head) else {
             return Refused::No;
         };
         let earlier = self
@@ -306,16 +331,39 @@ impl Way {
         }
     }
 
+    /// Whether something of its was too long for a link since it was asked last.
+    pub(super) fn swallows(&mut self) -> bool {
+        let rare = self.rare.as_mut();
+        rare.is_some_and(|rare| std::mem::take(&mut rare.swallowed))
+    }
+
+    /// For how long it had what it acknowledges with what now arrives at its peer.
+    fn put_off(&mut self, ack: u32) -> Duration {
+        // As far as nothing is lost or comes in another order, it is the first.
+        let mut answers = self.answers.iter();
+        let Some(before) = answers.position(|(of, _)| *of == ack) else {
+            return Duration::ZERO;
+        };
+        if before > 0 {
+            self.answers.drain(..before);
+        }
+        let answer = self.answers.pop_front();
+        answer.map_or(Duration::ZERO, |(_, here)| here)
+    }
+
     /// For how long what arrives now had been in the ring.
     fn takes(&mut self, at: Instant, segment: &Passing) {
+        let Some(rare) = &mut self.rare else {
+            return;
+        };
         let mut first = None;
         // Receive offload may have made one of several.
         let end = segment.seq.wrapping_add(segment.len.max(1));
-        while let Some((seq, since)) = self.ring.front().copied()
+        while let Some((seq, since)) = rare.ring.front().copied()
             && before(seq, end)
         {
             first.get_or_insert(since);
-            self.ring.pop_front();
+            rare.ring.pop_front();
             if segment.len == 0 {
                 break;
             }
@@ -356,25 +404,15 @@ impl Truth {
     pub fn sent(&mut self, at: Instant, end: EndId, port: u32, segment: &Passing) {
         if segment.len > 0 {
             self.shut(at, end);
-            let me = &mut self.ends[end];
-            me.goes_on = None;
-            if let Some((asked, waited)) = me.way.question.take()
-                && waited > self.threshold.floor
-                && let Some(questions) = &mut self.questions
-            {
-                questions.push(Question {
-                    ends: self.ends.name(end),
-                    asked,
-                    answered: at,
-                    waited,
-                });
-            }
-        } else {
-            // An acknowledgement of its own shows when the question was there.
-            self.ends[end].way.question = None;
         }
-        let largest = self.ends[end.peer()].way.largest;
-        let way = &mut self.ends[end].way;
+        let (me, peer) = self.ends.pair(end);
+        let largest = peer.way.largest;
+        let way = &mut me.way;
+        if segment.len > 0 {
+            me.goes_on = None;
+        }
+        // An acknowledgement of its own shows when the question was there.
+        let question = way.rare.as_mut().and_then(|rare| rare.question.take());
         way.left = at;
         let here = way.unanswered.take().map(|since| at.since(since));
         if way.answers.len() == RING {
@@ -385,36 +423,43 @@ impl Truth {
         if let Some(scale) = segment.scale {
             way.shift = scale.min(14);
             way.leaves(at, &Passing { len: 1, ..*segment });
-            return;
+        } else {
+            if way.ports.is_empty() {
+                way.ports.push(port);
+            }
+            way.leaves(at, segment);
+            way.offers(at, segment.window, largest);
         }
-        if way.ports.is_empty() {
-            way.ports.push(port);
+        if let Some((asked, waited)) = question.filter(|_| segment.len > 0) {
+            self.answered(at, end, asked, waited);
         }
-        way.leaves(at, segment);
-        // Every sender holds back for less (RFC 9293 section 3.8.6.2.1).
-        let window = u64::from(segment.window) << way.shift;
-        way.widest = way.widest.max(window);
-        let closed = window < u64::from(largest.max(DEFAULT_MSS)).min(way.widest / 2);
-        match (way.closed, closed) {
-            (_, true) => way.opened = None,
-            (true, false) => way.opened = Some(at),
-            (false, false) => {}
+    }
+
+    /// The end `end` answers a question that was `asked` of it and `waited` on its way.
+    #[cold]
+    fn answered(&mut self, at: Instant, end: EndId, asked: Instant, waited: Duration) {
+        if let Some(questions) = &mut self.questions
+            && waited > self.threshold.floor
+        {
+            questions.push(Question {
+                ends: self.ends.name(end),
+                asked,
+                answered: at,
+                waited,
+            });
         }
-        way.closed = closed;
     }
 
     /// The NIC of the end `end` refused a segment.
     pub fn refused(&mut self, at: Instant, end: EndId, segment: &Passing) {
         let me = &mut self.ends[end];
         if segment.len > 0 {
-            let timeout = me.timeout.and_then(|n| Some((n, self.gaps.get(n)?)));
-            let goes_on = timeout.filter(|(_, gap)| gap.end == at);
-            me.goes_on = goes_on.map(|(n, _)| n);
-            let way = &mut me.way;
-            if way.refused.len() == REFUSED {
-                way.refused.pop_front();
+            me.goes_on = me.timeout.filter(|gap| self.gaps[*gap].end == at);
+            let refused = &mut me.way.rare.get_or_insert_default().refused;
+            if refused.len() == REFUSED {
+                refused.pop_front();
             }
-            way.refused.push_back((segment.seq, segment.end()));
+            refused.push_back((segment.seq, segment.end()));
         }
     }
 
@@ -434,12 +479,10 @@ impl Truth {
             out.copies = out.copies.saturating_sub(1);
         }
         if too_long {
-            way.swallowed = true;
-            let least = way
-                .too_long
-                .map_or(segment.len, |(_, len)| len.min(segment.len));
-            let first = way.too_long.map_or(segment.end(), |(first, _)| first);
-            way.too_long = Some((first, least));
+            let rare = way.rare.get_or_insert_default();
+            rare.swallowed = true;
+            let (first, least) = rare.too_long.unwrap_or((segment.end(), segment.len));
+            rare.too_long = Some((first, least.min(segment.len)));
         }
     }
 
@@ -450,7 +493,8 @@ impl Truth {
 
     /// A segment is in the receive ring of the end `end`, its own address first.
     pub fn reached(&mut self, at: Instant, end: EndId, segment: &Passing) {
-        let ring = &mut self.ends[end].way.ring;
+        let way = &mut self.ends[end].way;
+        let ring = &mut way.rare.get_or_insert_default().ring;
         if ring.len() == RING {
             ring.pop_front();
         }
@@ -464,9 +508,10 @@ impl Truth {
         let syn = segment.scale.is_some();
         if self.questions.is_some() && (segment.len > 0 || syn) {
             let len = segment.len.max(1);
-            let peer = &mut self.ends[end.peer()];
+            let (me, peer) = self.ends.pair(end);
             let comes = peer.way.comes(at, &Passing { len, ..*segment });
-            self.ends[end].way.question = comes.filter(|_| !syn);
+            let rare = me.way.rare.get_or_insert_default();
+            rare.question = comes.filter(|_| !syn);
         }
         let me = &mut self.ends[end];
         me.delayed = None;
@@ -478,25 +523,11 @@ impl Truth {
         }
     }
 
-    /// For how long the peer of `end` had what it acknowledges with what arrives now.
-    fn put_off(&mut self, end: EndId, ack: u32) -> Duration {
-        let peer = &mut self.ends[end.peer()];
-        let answers = &mut peer.way.answers;
-        let Some(before) = answers.iter().position(|(of, _)| *of == ack) else {
-            return Duration::ZERO;
-        };
-        // As far as nothing is lost or comes in another order, none are.
-        for _ in 0..before {
-            answers.pop_front();
-        }
-        answers.pop_front().map_or(Duration::ZERO, |(_, here)| here)
-    }
-
     /// The end `end` had more to send, and waited for what arrives now: was that long? If it waited for its
     /// peer's window, which was `shut`, that is what it waited for.
     fn late(&mut self, at: Instant, end: EndId, segment: &Passing, shut: bool) {
-        let put_off = self.put_off(end, segment.ack);
-        let me = &mut self.ends[end];
+        let (me, peer) = self.ends.pair(end);
+        let put_off = peer.way.put_off(segment.ack);
         let way = &mut me.way;
         way.takes(at, segment);
         let sent = !way.out.is_empty();
@@ -548,12 +579,18 @@ impl Truth {
     /// Something happens to the end `end`, which may have waited for its peer's window with nothing
     /// but a probe outstanding. If the peer had said earlier that it is open, that was lost.
     /// Whether that was a gap.
+    #[inline]
     pub(super) fn shut(&mut self, at: Instant, end: EndId) -> bool {
+        match self.ends[end].held {
+            Some((Held::ReceiveWindow, since)) => self.shut_since(at, end, since),
+            _ => false,
+        }
+    }
+
+    #[inline(never)]
+    fn shut_since(&mut self, at: Instant, end: EndId, since: Instant) -> bool {
         let me = &self.ends[end];
         let way = &me.way;
-        let Some((Held::ReceiveWindow, since)) = me.held else {
-            return false;
-        };
         if way.out.len() > 1 {
             return false;
         }
