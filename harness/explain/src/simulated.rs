@@ -18,7 +18,7 @@ use crate::half::Sighting;
 use crate::ledger::Sum;
 use crate::score::{Found, Score, Told};
 use crate::segment::Segment;
-use crate::truth::{Question, Threshold, TrueGap, Truth, ends_of};
+use crate::truth::{Question, Threshold, TrueGap, ends_of};
 use ledger::{Questions, SharedTruth};
 use narrows::{Duration, Instant};
 use narrows_experiment::file::Loaded;

@@ -139,10 +139,10 @@ impl<T: TcpTypes> Endpoint<T> {
                     return Some(slot);
                 }
                 (_, Some(conn)) if conn.is_closed() => {
-                    self.settle_first();
+                    self.settle_first(now);
                     self.settle_closed(slot, now);
                 }
-                _ => self.settle_first(),
+                _ => self.settle_first(now),
             }
         }
         None
@@ -151,18 +151,18 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The first connection that had something to send has nothing more for now: its events and its
     /// timer.
     #[inline(never)]
-    fn settle_first(&mut self) {
-        self.settle_first_here();
+    fn settle_first(&mut self, now: Instant) {
+        self.settle_first_here(now);
     }
 
     #[inline(always)]
-    fn settle_first_here(&mut self) {
+    fn settle_first_here(&mut self, now: Instant) {
         let slot = self.first_dirty;
         let s = &mut self.slots[slot as usize];
         if std::mem::take(&mut self.finished)
             && let Some(conn) = s.conn.as_mut()
         {
-            conn.on_last_sent();
+            conn.on_last_sent(now);
         }
         self.first_dirty = std::mem::replace(&mut s.next_dirty, NOT_QUEUED);
         if s.conn.as_ref().is_some_and(Connection::has_events) {
@@ -175,11 +175,11 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// Whether [`poll_transmit`](Self::poll_transmit) has nothing, for certain. To be asked when the
-    /// last packet that it gave has left.
+    /// last packet that it gave has left, at the same instant.
     #[inline(always)]
-    pub fn is_dry(&mut self) -> bool {
+    pub fn is_dry(&mut self, now: Instant) -> bool {
         if self.finished {
-            self.settle_first_here();
+            self.settle_first_here(now);
         }
         self.first_dirty == LAST && !self.has_strays
     }

@@ -8,7 +8,7 @@ use crate::explanation::Explanation;
 use crate::gap::{Gap, Side, Vantage};
 use crate::half::Sighting;
 use crate::score::Found;
-use crate::truth::{Threshold, TrueGap, Truth};
+use crate::truth::{Threshold, TrueGap};
 use crate::two::{Clock, Log, Path, Unaligned};
 use narrows::Instant;
 use narrows_experiment::host::SimPacket;

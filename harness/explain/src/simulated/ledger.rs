@@ -18,7 +18,6 @@ use narrows_experiment::sim::tap::{PauseEvent, TapEvent};
 use narrows_experiment::sim::time::SimTime;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -155,32 +154,17 @@ impl Probe for SharedTruth {
 /// A packet as the truth wants it.
 #[inline]
 fn passing(packet: &SimPacket) -> Passing {
-    let len = packet.payload().len;
-    let Some(plain) = packet.plain() else {
-        return passing_of_any(packet);
-    };
-    Passing {
-        seq: plain.tcp.seq.0,
-        len,
-        ack: plain.tcp.ack.0,
-        window: plain.tcp.window,
-        scale: plain.tcp.flags.contains(Flags::SYN).then_some(0),
-        sacked: None,
-    }
-}
-
-/// The same of one whose headers have more than most have.
-#[cold]
-fn passing_of_any(packet: &SimPacket) -> Passing {
-    let (_, tcp, payload) = packet.parts();
+    let tcp = packet.header();
+    let options = packet.rare_options();
+    let sacked = options.and_then(|options| options.sack.as_slice().first());
+    let scale = || options.and_then(|options| options.window_scale);
     let syn = tcp.flags.contains(Flags::SYN);
-    let sacked = tcp.options.sack.as_slice().first();
     Passing {
         seq: tcp.seq.0,
-        len: payload.len,
+        len: packet.payload().len,
         ack: tcp.ack.0,
         window: tcp.window,
-        scale: syn.then(|| tcp.options.window_scale.unwrap_or(0)),
+        scale: syn.then(|| scale().unwrap_or(0)),
         sacked: sacked.map(|block| (block.start.0, block.end.0)),
     }
 }
@@ -188,12 +172,13 @@ fn passing_of_any(packet: &SimPacket) -> Passing {
 /// Whose packet it is.
 #[inline]
 fn sender(truth: &mut Truth, packet: &SimPacket) -> EndId {
-    let Some(plain) = packet.plain() else {
-        let ends = packet.for_sender();
-        return truth.end([ends.local, ends.remote]);
-    };
-    let local = SocketAddrV4::new(plain.src, plain.tcp.src_port);
-    truth.end_v4([local, SocketAddrV4::new(plain.dst, plain.tcp.dst_port)])
+    match packet.ends_v4() {
+        Some(ends) => truth.end_v4(ends),
+        None => {
+            let ends = packet.for_sender();
+            truth.end([ends.local, ends.remote])
+        }
+    }
 }
 
 /// What happens to few packets of the end `from`.
@@ -214,7 +199,7 @@ fn tell_rarer(truth: &mut Truth, at: Instant, from: EndId, event: TapEvent, pack
 
 /// A packet left the port `port`, by the frame as its NIC cuts it, so that what becomes of each can be told.
 fn sent(truth: &mut Truth, at: Instant, from: EndId, port: u32, packet: &SimPacket) {
-    if packet.plain().is_some() {
+    if packet.frames() == 1 {
         return truth.sent(at, from, port, &passing(packet));
     }
     let mut rest = packet.clone();

@@ -38,6 +38,8 @@ pub(super) struct Ends {
     /// By connection.
     all: Vec<[End; 2]>,
     names: Vec<[SocketAddr; 2]>,
+    /// The one asked for last: who hears of a packet often answers on the same connection at once.
+    last: Option<(Addresses<u32>, EndId)>,
 }
 
 impl Ends {
@@ -55,10 +57,18 @@ impl Ends {
     /// The same where both are IPv4.
     #[inline]
     pub(super) fn number_v4(&mut self, name: [SocketAddrV4; 2]) -> EndId {
-        match self.v4.get(&Addresses::of_v4(name)) {
+        let addresses = Addresses::of_v4(name);
+        match self.last {
+            Some((last, number)) if addresses == last => return number,
+            Some((last, number)) if addresses.mirrored() == last => return number.peer(),
+            _ => {}
+        }
+        let number = match self.v4.get(&addresses) {
             Some(number) => *number,
             None => self.add(name.map(SocketAddr::V4)),
-        }
+        };
+        self.last = Some((addresses, number));
+        number
     }
 
     #[cold]
@@ -137,6 +147,15 @@ impl Hash for Addresses<u32> {
 }
 
 impl Addresses<u32> {
+    #[inline]
+    fn mirrored(self) -> Self {
+        let [local, remote] = self.hosts;
+        Self {
+            hosts: [remote, local],
+            ports: self.ports.rotate_left(16),
+        }
+    }
+
     #[inline]
     fn of_v4(ends: [SocketAddrV4; 2]) -> Self {
         Self::of(

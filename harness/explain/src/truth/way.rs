@@ -68,7 +68,7 @@ pub(super) struct Way {
     waited: Duration,
     /// Since when there has been something here that is not acknowledged.
     unanswered: Option<Instant>,
-    /// Acknowledgements that left: of what, and for how long that had been here.
+    /// Acknowledgements that left and were put off: of what, and for how long that had been here.
     answers: VecDeque<(u32, Duration)>,
     /// The shift of the windows that it offers, and the widest.
     shift: u8,
@@ -114,7 +114,7 @@ const DEFAULT_MSS: u32 = 536;
 const LONGEST: Duration = Duration::from_millis(5);
 /// Pauses that are remembered of a port.
 const PAUSES: usize = 64;
-/// Segments in a receive ring, and acknowledgements, that are remembered.
+/// Segments in a receive ring, and acknowledgements that were put off, that are remembered.
 const RING: usize = 4_096;
 /// Refused segments that are remembered.
 const REFUSED: usize = 64;
@@ -337,8 +337,23 @@ impl Way {
         rare.is_some_and(|rare| std::mem::take(&mut rare.swallowed))
     }
 
+    /// It acknowledges this, which was put off if anything has been here for a while.
+    fn answers(&mut self, at: Instant, ack: u32) {
+        let here = self.unanswered.take().map(|since| at.since(since));
+        let Some(here) = here.filter(|here| !here.is_zero()) else {
+            return;
+        };
+        if self.answers.len() == RING {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((ack, here));
+    }
+
     /// For how long it had what it acknowledges with what now arrives at its peer.
     fn put_off(&mut self, ack: u32) -> Duration {
+        if self.answers.is_empty() {
+            return Duration::ZERO;
+        }
         // As far as nothing is lost or comes in another order, it is the first.
         let mut answers = self.answers.iter();
         let Some(before) = answers.position(|(of, _)| *of == ack) else {
@@ -414,12 +429,7 @@ impl Truth {
         // An acknowledgement of its own shows when the question was there.
         let question = way.rare.as_mut().and_then(|rare| rare.question.take());
         way.left = at;
-        let here = way.unanswered.take().map(|since| at.since(since));
-        if way.answers.len() == RING {
-            way.answers.pop_front();
-        }
-        way.answers
-            .push_back((segment.ack, here.unwrap_or_default()));
+        way.answers(at, segment.ack);
         if let Some(scale) = segment.scale {
             way.shift = scale.min(14);
             way.leaves(at, &Passing { len: 1, ..*segment });

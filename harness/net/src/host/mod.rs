@@ -212,8 +212,8 @@ impl<A: SimApp> Host for TcpHost<A> {
     }
 
     #[inline(always)]
-    fn is_dry(&mut self) -> bool {
-        self.tcp.is_dry() && !self.tcp.has_events()
+    fn is_dry(&mut self, now: Instant) -> bool {
+        self.tcp.is_dry(now) && !self.tcp.has_events()
     }
 
     #[inline]

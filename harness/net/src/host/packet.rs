@@ -10,7 +10,7 @@ use narrows::endpoint::demux::FourTuple;
 use narrows::wire::{
     self, ChecksumPolicy, Ecn, Headers, IpHeader, PlainHeader, PlainSegment, TcpHeader, TcpOptions,
 };
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
 /// The IPv4 address of a host: 10.0.0.1 for host 0, and so on.
 pub fn address_of(host: HostId) -> IpAddr {
@@ -156,6 +156,31 @@ impl SimPacket {
     #[inline]
     pub fn plain(&self) -> Option<&PlainSegment> {
         self.rare.is_none().then_some(&self.plain)
+    }
+
+    /// What every TCP header has, and timestamps.
+    #[inline]
+    pub fn header(&self) -> &PlainHeader {
+        &self.plain.tcp
+    }
+
+    /// The options besides timestamps, if it may have any.
+    #[inline]
+    pub fn rare_options(&self) -> Option<&TcpOptions> {
+        self.rare.as_ref().map(|rare| &rare.options)
+    }
+
+    /// Addresses and ports of source and destination, if they are of IPv4.
+    #[inline]
+    pub fn ends_v4(&self) -> Option<[SocketAddrV4; 2]> {
+        if self.rare.as_ref().is_some_and(|rare| rare.v6.is_some()) {
+            return None;
+        }
+        let PlainSegment { src, dst, tcp, .. } = &self.plain;
+        Some([
+            SocketAddrV4::new(*src, tcp.src_port),
+            SocketAddrV4::new(*dst, tcp.dst_port),
+        ])
     }
 
     /// The payload.

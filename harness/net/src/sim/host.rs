@@ -34,7 +34,8 @@ pub trait Host {
     /// Whether it is certain, after the NIC took a packet, that [`Host::poll_transmit`] has no other
     /// now: then it is not asked.
     #[inline]
-    fn is_dry(&mut self) -> bool {
+    fn is_dry(&mut self, now: Instant) -> bool {
+        let _ = now;
         false
     }
 

@@ -411,7 +411,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 refused = true;
                 break;
             }
-            if h.is_dry() {
+            if h.is_dry(instant) {
                 break;
             }
         }

@@ -1,21 +1,11 @@
 //! Why nothing leaves, for those who trace.
 
-use super::output::Emitted;
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes, tracer};
 use crate::trace::{Held, TraceEvent};
 use narrows_congestion::Instant;
 
 impl<T: TcpTypes> Connection<T> {
-    /// Who traces is told why nothing leaves, and so is asked until nothing does.
-    #[inline]
-    pub(super) fn if_not_traced(&self, made: Emitted) -> Emitted {
-        match self.trace {
-            Some(_) => Emitted::MoreMayFollow,
-            None => made,
-        }
-    }
-
     /// Tells why nothing leaves, if anybody wants to know.
     #[cold]
     pub(super) fn trace_held(&mut self, now: Instant) {

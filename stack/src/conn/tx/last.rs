@@ -175,7 +175,7 @@ impl Twins {
             assert_eq!((&a.tcp, &a.payload), (&b.tcp, &b.payload));
             if made == Some(Emitted::Last) {
                 self.last.push(a.payload_len());
-                self.told.on_last_sent();
+                self.told.on_last_sent(now);
                 let before = state(&self.told);
                 for conn in self.both() {
                     assert_eq!(conn.output(now, &mut Output::default()), None);

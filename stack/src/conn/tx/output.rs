@@ -98,7 +98,7 @@ impl<T: TcpTypes> Connection<T> {
         if plain == Plain::Ask
             && let Some(made) = self.rare_data(now, out)
         {
-            return Some(self.if_not_traced(made));
+            return Some(made);
         }
         let (with, made) = match plain {
             Plain::Begun(made) => (With::Data, made),
@@ -120,15 +120,18 @@ impl<T: TcpTypes> Connection<T> {
             }
         };
         self.complete_here(out, with, now);
-        Some(self.if_not_traced(made))
+        Some(made)
     }
 
     /// What [`output`](Self::output) made last has left, and nothing was done since: as if it had
     /// been asked once more, it has nothing.
     #[inline]
-    pub(crate) fn on_last_sent(&mut self) {
+    pub(crate) fn on_last_sent(&mut self, now: Instant) {
         if std::mem::take(&mut self.fills_window) {
             self.snd.on_cwnd_limited();
+        }
+        if self.trace.is_some() {
+            self.trace_held(now);
         }
     }
 
@@ -194,7 +197,7 @@ impl<T: TcpTypes> Connection<T> {
             let made = self.pure_ack(now, out);
             let more = self.probe_keepalive || !self.rests();
             let made = if more { made } else { Emitted::Last };
-            return Some(self.if_not_traced(made));
+            return Some(made);
         }
         if self.state != State::TimeWait && !self.rests() && self.any_data(now, out).is_some() {
             return Some(Emitted::MoreMayFollow);
