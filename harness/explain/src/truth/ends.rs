@@ -129,12 +129,8 @@ struct Addresses<A> {
     ports: u32,
 }
 
-impl<A> Addresses<A> {
-    #[inline]
-    fn of(hosts: [A; 2], [local, remote]: [u16; 2]) -> Self {
-        let ports = u32::from(local) << 16 | u32::from(remote);
-        Self { hosts, ports }
-    }
+const fn ports_of(local: u16, remote: u16) -> u32 {
+    (local as u32) << 16 | remote as u32
 }
 
 impl Hash for Addresses<u32> {
@@ -157,11 +153,11 @@ impl Addresses<u32> {
     }
 
     #[inline]
-    fn of_v4(ends: [SocketAddrV4; 2]) -> Self {
-        Self::of(
-            ends.map(|end| end.ip().to_bits()),
-            ends.map(|end| end.port()),
-        )
+    fn of_v4([local, remote]: [SocketAddrV4; 2]) -> Self {
+        Self {
+            hosts: [local.ip().to_bits(), remote.ip().to_bits()],
+            ports: ports_of(local.port(), remote.port()),
+        }
     }
 }
 
@@ -181,7 +177,10 @@ impl Addresses<u128> {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
             IpAddr::V6(v6) => v6.to_bits(),
         };
-        Self::of(ends.map(bits), ends.map(|end| end.port()))
+        Self {
+            hosts: ends.map(bits),
+            ports: ports_of(ends[0].port(), ends[1].port()),
+        }
     }
 }
 

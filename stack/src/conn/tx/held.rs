@@ -14,11 +14,14 @@ impl<T: TcpTypes> Connection<T> {
         }
         let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
         let usable = (self.snd.una() + self.window.wnd()).saturating_sub(self.snd.nxt());
+        let mss = self.snd.mss().get();
+        // A full segment is always worth sending.
+        let small = queued < mss;
         let held = match () {
             () if queued == 0 && self.snd.is_idle() => Held::Idle,
             () if queued == 0 => Held::Sent,
-            () if usable < queued.min(self.snd.mss().get()) => Held::ReceiveWindow,
-            () if self.new_data(now).is_none() => Held::Nagle,
+            () if usable < queued.min(mss) => Held::ReceiveWindow,
+            () if small && self.new_data(now).is_none() => Held::Nagle,
             () if self.small_segments_fill(queued) => Held::PacketWindow,
             () => Held::CongestionWindow,
         };
