@@ -19,7 +19,10 @@ pub fn spec(spans: u32, ledger: Ledger) -> Experiment {
         .set("cc", "dctcp")
         .set("run.warm_up", "0s")
         .set("run.duration", format!("{}us", 1_000 + 50 * spans));
-    ledger.of(racks).build().expect("the experiment is possible")
+    ledger
+        .of(racks)
+        .build()
+        .expect("the experiment is possible")
 }
 
 /// Run it to the end.

@@ -176,7 +176,10 @@ impl Sink {
     fn window(&mut self, now: Instant, cwnd: ByteCount) {
         let before = std::mem::replace(&mut self.cwnd, cwnd);
         if cwnd < before && self.refused == Some(now) {
-            self.lower(now, Some(self.lowered.map_or(before, |from| from.max(before))));
+            self.lower(
+                now,
+                Some(self.lowered.map_or(before, |from| from.max(before))),
+            );
         } else if self.lowered.is_some_and(|from| cwnd >= from) {
             self.lower(now, None);
         }
