@@ -301,12 +301,12 @@ fn rfc6675_4_what_was_sent_on_suspicion_is_lost_like_any_other() {
     for n in hole + 2..=30 {
         lab.sack(0, &[(hole + 1, n), (1, hole)]);
         let board = lab.conn.sender().scoreboard();
-        let record = *board.get(hole * MSS + 1).unwrap();
+        let record = board.get(hole * MSS + 1).unwrap();
         if record.in_flight_retransmission() && !record.is_lost() {
             held = lab.pipe();
         }
     }
-    let record = *lab.conn.sender().scoreboard().get(hole * MSS + 1).unwrap();
+    let record = lab.conn.sender().scoreboard().get(hole * MSS + 1).unwrap();
     assert!(record.is_lost() && record.in_flight_retransmission());
     assert_eq!(record.transmissions(), 2);
     // 0 and the hole, each once.

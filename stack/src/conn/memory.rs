@@ -6,7 +6,7 @@ use super::timers::Timer;
 use super::{Connection, TcpTypes};
 use crate::buffer::{RecvBuffer, SendBuffer, Trimmed};
 use crate::memory::{Charge, FLOOR, Ledger, Need};
-use crate::recovery::{Grant, SentSegment};
+use crate::recovery::{Grant, Scoreboard};
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const LATELY: Duration = Duration::from_secs(1);
 /// Segments that may always be outstanding.
 const RECORDS: usize = 64;
 /// What these take, where no rates are measured.
-const ALWAYS: ByteCount = ByteCount::new((RECORDS * size_of::<SentSegment>()) as u64);
+const ALWAYS: ByteCount = ByteCount::new((RECORDS * Scoreboard::RECORD_MEMORY) as u64);
 /// Allocations beside a connection: timers, queues of ACKs, what the allocator adds to each.
 const BESIDE: ByteCount = ByteCount::new(1_024);
 

@@ -2,6 +2,7 @@
 
 use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::{Bound, Prr};
+use super::rare::Rare;
 use super::rate::RateEstimator;
 use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
@@ -276,7 +277,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         sample.round_start = seen.round_start;
         if input.ece && input.exact_ecn && seen.advanced {
             sample.delivered_ce = sample.acked;
-            self.stats.change().ce_bytes += sample.acked.get();
+            self.rare.counted.ce_bytes += sample.acked.get();
             self.rate.on_marked(sample.acked);
         }
         let limited = if self.validates {
@@ -350,13 +351,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if input.ece && self.una > self.recover && self.episode.is_settled() {
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
             self.enter_cwr(CongestionEvent::EcnEcho, found.flight, now, trace);
-            self.stats.change().ecn_reductions += 1;
+            self.rare.counted.ecn_reductions += 1;
             // A window of one segment cannot shrink: the timer slows the sender further (the same
             // section), once for each window as well: the peer must repeat ECE, on segments of its
             // own, too, until the CWR comes that only new data carries. Exact feedback, and windows
             // below one segment, have means of their own.
             if seen.one_segment && !input.exact_ecn {
-                self.rare.held_until = now + self.current_rto();
+                self.rare.asked.held_until = now + self.current_rto();
             }
         }
         match self.episode {
@@ -372,7 +373,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             _ => {}
         }
         self.tell_reduction(seen.bytes, found.verdict, seen.advanced, seen.repaired);
-        if self.rare.pacer.is_some() {
+        if self.rare.asked.pacer.is_some() {
             self.reconsider_pace(now);
         }
     }
@@ -431,7 +432,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.una != self.nxt
             || !self.episode.is_open()
             || self.rare.undo.is_some()
-            || self.rare.tlp.is_some()
+            || self.rare.asked.tlp.is_some()
             || self.probing_window
     }
 
@@ -504,7 +505,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let Some(episode) = self.rare.tlp else { return };
+        let Some(episode) = self.rare.asked.tlp else {
+            return;
+        };
         let outcome = episode.on_ack(&TlpFacts {
             ack: input.ack,
             dsack: input.dsack,
@@ -525,6 +528,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 }
             }
         }
-        self.rare.clear(|rare| &mut rare.tlp);
+        Rare::forget_tlp(&mut self.rare);
     }
 }

@@ -11,8 +11,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn full_segments(&self, now: Instant) -> u64 {
         let plain = self.episode.is_open()
             && !self.probe_due
-            && self.rare.packets.is_none()
-            && self.rare.held_until <= now
+            && self.rare.asked.packets.is_none()
+            && self.rare.asked.held_until <= now
             && self.board.next_lost().is_none()
             && self.paced_until(now).is_none()
             && self.pacing_rate().is_none();

@@ -21,8 +21,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && self.rare.as_changed().is_none_or(|rare| {
                 rare.retransmitted_to <= self.una
                     && rare.undo.is_none()
-                    && rare.tlp.is_none()
-                    && rare.pacer.is_none()
+                    && rare.neither_probes_nor_paces()
             })
             && !self.validates
     }

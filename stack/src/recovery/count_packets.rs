@@ -12,7 +12,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(never)] // Once a connection.
     pub fn count_packets(&mut self) {
         let records = self.policy.max_segments;
-        self.rare.packets = Some(Box::new(PacketCount {
+        self.rare.asked.packets = Some(Box::new(PacketCount {
             records,
             outstanding: self.board.len(),
         }));
@@ -22,7 +22,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Whether the window counts packets.
     pub fn counts_packets(&self) -> bool {
-        self.rare.packets.is_some()
+        self.rare.asked.packets.is_some()
     }
 
     /// At most `count` records outstanding from now on.
@@ -36,7 +36,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// How many records may be outstanding, whatever the window.
     pub(crate) fn record_limit(&self) -> usize {
-        match &self.rare.packets {
+        match &self.rare.asked.packets {
             Some(packets) => packets.records,
             None => self.policy.max_segments,
         }
@@ -44,7 +44,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What was granted may not hold any more: a sender that counts packets asks anew.
     pub(super) fn end_grant(&mut self) {
-        if self.rare.packets.is_some() {
+        if self.rare.asked.packets.is_some() {
             // F-RTO asks for new data before anything else is decided: two segments at most.
             self.policy.max_segments = match self.episode.frto() {
                 Frto::Off => 0,
@@ -57,7 +57,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// window admits.
     #[cold]
     pub(crate) fn grant_packets(&mut self) -> Grant {
-        let Some(packets) = &self.rare.packets else {
+        let Some(packets) = &self.rare.asked.packets else {
             return Grant::Nothing;
         };
         let outstanding = self.board.len();
@@ -100,7 +100,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         delivered: u32,
         sample: &mut AckSample,
     ) -> bool {
-        let before = match &self.rare.packets {
+        let before = match &self.rare.asked.packets {
             Some(packets) => packets.outstanding,
             None => return self.cwnd_limited_since(prior_una),
         };
@@ -123,7 +123,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// `FlightSize`: what is outstanding, `bytes`; of a sender that counts packets as many full
     /// segments.
     pub(super) fn counted(&self, bytes: ByteCount) -> ByteCount {
-        match &self.rare.packets {
+        match &self.rare.asked.packets {
             Some(_) => bytes.max(self.mss * self.board.len() as u64),
             None => bytes,
         }

@@ -112,8 +112,8 @@ mod tests {
     }
 
     fn waiting(board: &Scoreboard) -> ByteCount {
-        let waits = |r: &&SentSegment| r.is_lost() && !r.in_flight_retransmission();
-        board.iter().filter(waits).map(SentSegment::len).sum()
+        let waits = |r: &SentSegment| r.is_lost() && !r.in_flight_retransmission();
+        board.iter().filter(waits).map(|r| r.len()).sum()
     }
 
     proptest! {

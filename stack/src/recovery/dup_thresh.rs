@@ -191,7 +191,7 @@ impl LossDetector for Sack6675 {
         // Rule 4 needs no SACKed data: the ACK that filled the hole may have covered all of it.
         let highest = board.highest_sacked().unwrap_or(0);
         let mut from = self.high_speculated.max(board.una());
-        while let Some(&next) = board.next_unsacked(from) {
+        while let Some(next) = board.next_unsacked(from) {
             if next.start >= highest {
                 break;
             }
@@ -204,7 +204,7 @@ impl LossDetector for Sack6675 {
         if board.una() <= self.rescue_rxt {
             return None;
         }
-        let last = board.last_unsacked().copied()?;
+        let last = board.last_unsacked()?;
         self.rescue_rxt = recovery_point;
         Some(last)
     }

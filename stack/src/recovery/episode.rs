@@ -71,6 +71,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // What classic Reno leaves behind is found by new duplicate ACKs or the timer.
             self.board.clear_lost();
         }
+        self.board.let_go_of_holes();
         self.enter(self.between_episodes(), trace);
         if was != CaState::Cwr {
             self.with_cc(now, |cc, view| cc.on_recovery_exit(view));

@@ -19,13 +19,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(crate) fn has_pace(&self) -> bool {
         self.rare
             .as_changed()
-            .is_some_and(|rare| rare.pacer.is_some())
+            .is_some_and(|rare| rare.asked.pacer.is_some())
     }
 
     /// Until when pacing holds back the next segment, if it does.
     #[inline]
     pub(super) fn paced_until(&self, now: Instant) -> Option<Instant> {
-        self.rare.pacer.as_ref()?.next_send(now)
+        self.rare.asked.pacer.as_ref()?.next_send(now)
     }
 
     /// Never so slow that a segment takes longer than [`SLOWEST_SEGMENT`]; rate zero is none at all.

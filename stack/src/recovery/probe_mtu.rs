@@ -10,7 +10,7 @@ use narrows_congestion::{ByteCount, CongestionControl, RtoPolicy};
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Nothing is wrong, as far as is known: a loss now would be the probe's.
     pub fn may_probe_mtu(&self) -> bool {
-        self.rare.mtu_probe.is_none()
+        self.rare.asked.mtu_probe.is_none()
             && !self.probe_due
             && self.episode.is_open()
             && self.backoff == 0
@@ -21,7 +21,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The new data that has just left, `[start, SND.NXT)`, is a probe.
     pub fn on_mtu_probe(&mut self, start: AbsSeq) {
-        self.rare.mtu_probe = Some(Box::new(MtuProbe {
+        self.rare.asked.mtu_probe = Some(Box::new(MtuProbe {
             start,
             end: self.nxt,
             fate: None,
@@ -34,25 +34,26 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn outstanding_probe(&self) -> Option<&MtuProbe> {
-        self.rare.mtu_probe.as_deref().filter(|p| p.fate.is_none())
+        self.rare
+            .asked
+            .mtu_probe
+            .as_deref()
+            .filter(|p| p.fate.is_none())
     }
 
     /// What became of the probe, once; `None` if that is not known.
     pub fn take_mtu_probe_fate(&mut self) -> Option<ProbeFate> {
-        let probe = self.rare.mtu_probe.as_deref()?;
-        let arrived = probe.end <= self.una
-            || self
-                .board
-                .get(probe.start)
-                .is_some_and(SentSegment::is_sacked);
+        let probe = self.rare.asked.mtu_probe.as_deref()?;
+        let arrived =
+            probe.end <= self.una || self.board.get(probe.start).is_some_and(|s| s.is_sacked());
         let fate = probe.fate.or(arrived.then_some(ProbeFate::Delivered))?;
-        self.rare.clear(|rare| &mut rare.mtu_probe);
+        Rare::forget_mtu_probe(&mut self.rare);
         Some(fate)
     }
 
     /// It never left, or nobody asks any more.
     pub fn forget_mtu_probe(&mut self) {
-        self.rare.clear(|rare| &mut rare.mtu_probe);
+        Rare::forget_mtu_probe(&mut self.rare);
     }
 
     /// The probe does not pass: it leaves again at once, in segments that do, and nothing is
@@ -99,7 +100,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             });
         }
         self.board.split_at_mss(self.mss);
-        self.board.get(segment.start).copied().unwrap_or(segment)
+        self.board.get(segment.start).unwrap_or(segment)
     }
 
     fn settle_probe(&mut self, fate: ProbeFate) {

@@ -149,7 +149,7 @@ impl Rack {
             return Verdict::Nothing;
         };
         // In order, the common case: nothing in flight was sent before what was delivered.
-        let suspect = board.oldest_in_flight().map(NewestDelivered::of);
+        let suspect = board.oldest_in_flight().map(|s| NewestDelivered::of(&s));
         if suspect.is_none_or(|oldest| !newest.sent_after(&oldest)) {
             return Verdict::Nothing;
         }

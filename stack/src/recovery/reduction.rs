@@ -1,6 +1,7 @@
 //! Losses and marks are answered for: the window is lowered, once for each window of data.
 
 use super::prr::{self, Bound, Prr};
+use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::UndoRecord;
@@ -38,11 +39,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        if self.rare.mtu_probe.is_some() && self.lost_probe_alone() {
+        if self.rare.asked.mtu_probe.is_some() && self.lost_probe_alone() {
             return;
         }
         let bytes = pipe_before - self.board.pipe();
-        self.stats.change().lost_bytes += bytes.get();
+        self.rare.counted.lost_bytes += bytes.get();
         self.rate.on_lost(bytes);
         trace(TraceEvent::Lost { bytes });
         if let Episode::Open | Episode::Disorder | Episode::Cwr { .. } = self.episode {
@@ -66,7 +67,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 }
             }
             self.recover = self.nxt;
-            self.stats.change().lost_again += 1;
+            self.rare.counted.lost_again += 1;
             self.force_one = true;
             self.rare.clear(|rare| &mut rare.undo);
         }
@@ -104,9 +105,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let reduce = !matches!(self.episode, Episode::Cwr { .. })
             || self.board.judged().end > self.rare.answered
             || self.is_lost_again();
-        self.stats.change().fast_recoveries += 1;
+        self.rare.counted.fast_recoveries += 1;
         // The window answers for what the probe was about (RFC 8985 section 7.1).
-        self.rare.clear(|rare| &mut rare.tlp);
+        Rare::forget_tlp(&mut self.rare);
         self.probe_due = false;
         self.force_one = true;
         if reduce {

@@ -16,14 +16,16 @@
 //! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
 //! settled before, and the cost of an ACK follows what is new in it.
 
-use crate::sparse::{Begins, Rarely};
+use crate::sparse::{Begins, Rarely, Sparse};
 pub use judge::Judged;
 use links::step;
 use narrows_congestion::{ByteCount, Instant};
-use std::collections::{VecDeque, vec_deque};
+use record::{Mark, Record};
+use std::collections::VecDeque;
 
 mod judge;
 mod links;
+mod record;
 /// Gives back what `records` are not in use, if there are many.
 pub(super) fn shrink_for_small_window<T>(records: &mut VecDeque<T>) {
     let used = records.len().max(SMALL_WINDOW);
@@ -38,22 +40,6 @@ mod tests;
 /// A sequence number unwrapped to 64 bits: the ISS is 0, the first data byte 1; a FIN takes one.
 pub type AbsSeq = u64;
 
-/// What is known of one record; see the [module](self) for the transitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
-    /// Sent once (or judged not lost after all).
-    Sent,
-    /// Sent again without being lost: a tail loss probe, on suspicion (rule 3 of RFC 6675's
-    /// `NextSeg`), or by a recovery that was undone. Both copies count as in flight.
-    Probed,
-    /// Lost, not yet sent again.
-    Lost,
-    /// Lost, and a retransmission is in flight.
-    Resent,
-    /// The peer has it (RFC 2018).
-    Sacked,
-}
-
 /// One segment that was sent and is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct SentSegment {
@@ -63,20 +49,13 @@ pub struct SentSegment {
     pub end: AbsSeq,
     /// When it was last transmitted.
     pub sent_at: Instant,
-    /// Bytes delivered on the connection when it was last transmitted: `P.delivered` of
-    /// draft-ietf-ccwg-bbr, by which rounds are counted.
-    pub delivered: u64,
-    /// The list neighbours; in a SACKed record `next` jumps to a later record such that all
-    /// between are SACKed.
-    prev: u32,
-    next: u32,
+    /// Bytes delivered on the connection when it was last transmitted, modulo 2^32: `P.delivered` of
+    /// draft-ietf-ccwg-bbr, by which rounds are counted. No window is so large that it would matter.
+    pub delivered: u32,
     /// How many retransmissions had been made, modulo 2^32, with the last transmission of it.
     pub(super) order: u32,
     mark: Mark,
     transmissions: u8,
-    /// Lost because it never left or cannot pass: no evidence will say that it was not. If it is
-    /// sent again, that is the only copy.
-    absent: bool,
 }
 
 impl SentSegment {
@@ -144,30 +123,30 @@ impl List {
 /// A SACK block of the last ACK: its start, and the end of the last record that it covers.
 type Seen = (AbsSeq, AbsSeq);
 
-/// What only SACK blocks and losses need.
+/// What only SACK blocks and losses need. Of bytes there are fewer than a window has.
 #[derive(Clone, Debug)]
 struct Holes {
-    sacked: u64,
-    lost: u64,
-    retransmitted: u64,
-    reno_bytes: u64,
+    sacked: u32,
+    lost: u32,
+    retransmitted: u32,
+    reno_bytes: u32,
     reno_sacked: u32,
-    waiting: List,
-    /// End of the highest SACKed record; stale once acknowledged.
-    high_sacked: AbsSeq,
     /// Where the last record entered `waiting`: losses come in runs.
     finger: u32,
+    waiting: List,
     sacked_records: u32,
-    /// Number of the record after the one SACKed last: blocks mostly grow.
-    sack_hint: u32,
-    seen: [Seen; 4],
     /// SACKed bytes, and SACKed runs, from the frontier on.
-    sacked_above: u64,
+    sacked_above: u32,
     runs_above: u32,
-    reordering: Reordering,
-    judged: Judged,
+    judged_first_again: bool,
+    /// The others of [`Judged`].
+    judged_retransmission: Sparse<Instant>,
+    judged_end: AbsSeq,
+    /// End of the highest SACKed record; stale once acknowledged.
+    high_sacked: AbsSeq,
     /// [`Scoreboard::end`] when all was last said not to be lost.
     undone: AbsSeq,
+    blocks: Rarely<Blocks>,
 }
 
 impl Begins for Holes {
@@ -177,24 +156,45 @@ impl Begins for Holes {
         retransmitted: 0,
         reno_bytes: 0,
         reno_sacked: 0,
-        waiting: List::EMPTY,
-        high_sacked: 0,
         finger: NIL,
+        waiting: List::EMPTY,
         sacked_records: 0,
-        sack_hint: 0,
-        seen: [(0, 0); 4],
         sacked_above: 0,
         runs_above: 0,
+        judged_first_again: false,
+        judged_retransmission: Sparse::NONE,
+        judged_end: 0,
+        high_sacked: 0,
+        undone: 0,
+        blocks: Rarely::new(),
+    };
+}
+
+impl Holes {
+    /// Nothing is SACKed, lost, sent twice, or stood for by duplicate ACKs.
+    #[inline]
+    fn are_filled(&self) -> bool {
+        self.sacked | self.lost | self.retransmitted | self.reno_bytes == 0
+    }
+}
+
+/// What only SACK blocks, and segments that overtake others, need.
+#[derive(Clone, Debug)]
+struct Blocks {
+    seen: [Seen; 4],
+    reordering: Reordering,
+    /// Number of the record after the one SACKed last: blocks mostly grow.
+    hint: u32,
+}
+
+impl Begins for Blocks {
+    const BEGINNING: &'static Self = &Self {
+        seen: [(0, 0); 4],
         reordering: Reordering {
             segments: 0,
             extent: ByteCount::ZERO,
         },
-        judged: Judged {
-            retransmission: None,
-            end: 0,
-            first_again: false,
-        },
-        undone: 0,
+        hint: 0,
     };
 }
 
@@ -205,7 +205,7 @@ impl Begins for Holes {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Scoreboard {
-    records: VecDeque<SentSegment>,
+    records: VecDeque<Record>,
     una: AbsSeq,
     end: AbsSeq,
     flight: List,
@@ -227,6 +227,9 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
+    /// Bytes of memory that a record takes.
+    pub(crate) const RECORD_MEMORY: usize = size_of::<Record>();
+
     /// Nothing outstanding; the next record starts at 0 unless [`Self::set_start`] says else.
     pub fn new() -> Self {
         Self {
@@ -281,7 +284,8 @@ impl Scoreboard {
         }
     }
 
-    /// The new data `[self.end(), end)` was sent. Nothing happens if that is empty.
+    /// The new data `[self.end(), end)` was sent. Nothing happens if that is empty. What is longer
+    /// than any segment, 65,535, is several records.
     #[inline(always)] // One place sends new data.
     pub fn push(&mut self, end: AbsSeq, now: Instant, delivered: u64) {
         debug_assert!(
@@ -291,18 +295,12 @@ impl Scoreboard {
         if end <= self.end {
             return;
         }
-        let record = SentSegment {
-            start: self.end,
-            end,
-            sent_at: now,
-            delivered,
-            prev: self.flight.tail,
-            next: NIL,
-            order: self.retransmissions,
-            mark: Mark::Sent,
-            transmissions: 1,
-            absent: false,
+        let Ok(len) = u16::try_from(end - self.end) else {
+            return self.push_several(end, now, delivered);
         };
+        let mut record = Record::sent(self.end, len, now, delivered);
+        record.prev = self.flight.tail;
+        record.order = self.retransmissions;
         self.end = end;
         if self.records.len() == self.records.capacity() {
             self.make_room();
@@ -311,10 +309,18 @@ impl Scoreboard {
         self.end_flight_with(self.records.len() - 1);
     }
 
-    /// Makes room for half as many records more: a queue by itself doubles, and begins with four.
+    #[cold]
+    fn push_several(&mut self, end: AbsSeq, now: Instant, delivered: u64) {
+        while self.end < end {
+            let longest = self.end.saturating_add(u64::from(u16::MAX));
+            self.push(longest.min(end), now, delivered);
+        }
+    }
+
+    /// Makes room for a quarter as many records more: a queue by itself doubles, and begins with four.
     #[cold]
     fn make_room(&mut self) {
-        let more = (self.records.len() / 2).max(1);
+        let more = (self.records.len() / 4).max(1);
         self.records.reserve_exact(more);
     }
 
@@ -324,7 +330,8 @@ impl Scoreboard {
         let Some(last) = self.records.back() else {
             return false;
         };
-        if last.start != start || last.transmissions > 1 || last.mark == Mark::Sacked {
+        let sent_once = last.transmissions == 1 && last.mark() != Mark::Sacked;
+        if self.start(last) != start || !sent_once {
             return false;
         }
         let index = self.records.len() - 1;
@@ -345,7 +352,7 @@ impl Scoreboard {
         let Some(index) = self.find(start) else {
             return;
         };
-        match self.records[index].mark {
+        match self.records[index].mark() {
             Mark::Sent | Mark::Probed => {
                 self.set_mark(index, Mark::Probed);
                 self.unlink(index);
@@ -362,7 +369,7 @@ impl Scoreboard {
         let record = &mut self.records[index];
         record.sent_at = now;
         record.order = self.retransmissions;
-        record.delivered = delivered;
+        record.delivered = delivered as u32;
         record.transmissions = record.transmissions.saturating_add(1);
     }
 
@@ -372,7 +379,7 @@ impl Scoreboard {
         let Some(index) = self.find(start) else {
             return;
         };
-        match self.records[index].mark {
+        match self.records[index].mark() {
             Mark::Probed => self.set_mark(index, Mark::Sent),
             Mark::Resent => self.set_mark(index, Mark::Lost),
             Mark::Sent | Mark::Lost | Mark::Sacked => {}
@@ -405,8 +412,8 @@ impl Scoreboard {
             if count == 0 {
                 break;
             }
-            let (first, last) = (self.records[0], self.records[count - 1]);
-            self.drop_burst(count, &last);
+            let (first, last) = (self.view(0), self.view(count - 1));
+            self.drop_burst(count, last.end);
             each(&first, 1);
             if count > 1 {
                 let start = first.end;
@@ -430,29 +437,30 @@ impl Scoreboard {
         let mut delivered = 0;
         let judged = self.index(self.frontier);
         let mut dropped = 0;
-        while let Some(first) = self.records.front() {
-            if first.end > ack {
+        // Where the first record starts.
+        let mut at = self.una;
+        while let Some(record) = self.records.front() {
+            if record.end(at) > ack {
                 break;
             }
             step!(self);
+            let (first, len) = (record.view(at), record.len);
             let mark = first.mark;
-            let len = first.end - first.start;
             if mark == Mark::Sacked {
-                self.holes.sacked -= len;
+                self.holes.sacked -= u32::from(len);
                 self.holes.sacked_records -= 1;
                 if dropped >= judged {
                     self.leave_sacked_above(0);
                 }
             } else {
-                delivered += len;
+                delivered += u64::from(len);
                 self.uncount(mark, len);
                 self.unlink_from(0, mark);
             }
-            let Some(first) = self.records.pop_front() else {
-                break;
-            };
+            self.records.pop_front();
             self.base = self.base.wrapping_add(1) & ID_MASK;
             dropped += 1;
+            at = first.end;
             if mark != Mark::Sacked {
                 self.note_delivery(&first, self.holes.high_sacked);
                 each(&first);
@@ -462,9 +470,7 @@ impl Scoreboard {
         if dropped > judged {
             self.frontier = self.base;
         }
-        if let Some(first) = self.records.front()
-            && first.start < ack
-        {
+        if at < ack && !self.records.is_empty() {
             delivered += self.trim_first(ack, dropped >= judged);
         }
         ByteCount::new(delivered)
@@ -474,10 +480,8 @@ impl Scoreboard {
     /// for by duplicate ACKs.
     #[inline]
     pub(super) fn is_clean_to(&self, ack: AbsSeq) -> bool {
-        self.holes
-            .as_changed()
-            .is_none_or(|h| h.sacked | h.lost | h.retransmitted | h.reno_bytes == 0)
-            && self.records.front().is_some_and(|first| first.end <= ack)
+        self.holes.as_changed().is_none_or(Holes::are_filled)
+            && (self.records.front()).is_some_and(|first| first.end(self.una) <= ack)
     }
 
     /// [`Self::ack`] where the board [is clean](Self::is_clean_to), and all was sent once: then the
@@ -492,18 +496,22 @@ impl Scoreboard {
         let ack = ack.min(self.end);
         let judged = self.index(self.frontier);
         let mut dropped = 0;
+        // Where the first record starts.
+        let mut at = before;
         let cuts = loop {
             let Some(first) = self.records.front_mut() else {
                 self.flight = List::EMPTY;
                 break false;
             };
-            if first.end > ack {
+            let end = first.end(at);
+            if end > ack {
                 first.prev = NIL;
                 self.flight.head = self.base;
-                break first.start < ack;
+                break at < ack;
             }
             step!(self);
-            each(first);
+            each(&first.view(at));
+            at = end;
             self.records.pop_front();
             self.base = self.base.wrapping_add(1) & ID_MASK;
             dropped += 1;
@@ -529,7 +537,7 @@ impl Scoreboard {
     ) -> ByteCount {
         let prior = self.holes.high_sacked;
         let mut newly = 0;
-        let before = self.holes.seen;
+        let before = self.holes.blocks.seen;
         let mut seen = [(0, 0); 4];
         for (slot, &(start, end)) in blocks.iter().enumerate() {
             let start = start.max(self.una);
@@ -545,9 +553,9 @@ impl Scoreboard {
             }
             let mut covered = from;
             if from < end {
-                let hint = self.index(self.holes.sack_hint);
+                let hint = self.index(self.holes.blocks.hint);
                 let index = match self.records.get(hint) {
-                    Some(record) if record.start == from => hint,
+                    Some(record) if self.start(record) == from => hint,
                     _ => self.first_from(from),
                 };
                 (covered, newly) = self.sack_from(index, end, covered, newly, prior, &mut each);
@@ -557,14 +565,27 @@ impl Scoreboard {
             }
         }
         if !blocks.is_empty() {
-            self.holes.seen = seen;
+            self.holes.blocks.seen = seen;
         }
         ByteCount::new(newly)
     }
 
+    /// What losses and SACK blocks have left behind is given back, if they have left nothing.
+    pub(super) fn let_go_of_holes(&mut self) {
+        let settled = |h: &Holes| {
+            h.are_filled()
+                && h.reno_sacked == 0
+                && h.undone <= self.una
+                && h.blocks.reordering == Reordering::default()
+        };
+        if self.holes.as_changed().is_some_and(settled) {
+            self.holes.forget();
+        }
+    }
+
     /// Bytes that are SACKed.
     pub fn sacked(&self) -> ByteCount {
-        ByteCount::new(self.holes.sacked)
+        ByteCount::from(self.holes.sacked)
     }
 
     /// Records that are SACKed; without SACK, the duplicate ACKs that stand for them.
@@ -584,12 +605,12 @@ impl Scoreboard {
 
     /// Bytes judged lost, whether or not they were sent again.
     pub fn lost(&self) -> ByteCount {
-        ByteCount::new(self.holes.lost)
+        ByteCount::from(self.holes.lost)
     }
 
     /// Bytes of which a retransmission is in flight.
     pub fn retransmitted(&self) -> ByteCount {
-        ByteCount::new(self.holes.retransmitted)
+        ByteCount::from(self.holes.retransmitted)
     }
 
     /// SND.MAX - SND.UNA: `FlightSize` of RFC 5681.
@@ -606,8 +627,9 @@ impl Scoreboard {
         let pipe = match self.holes.as_changed() {
             None => outstanding,
             Some(h) => {
-                let pipe = outstanding - h.sacked - h.lost + h.retransmitted;
-                pipe.saturating_sub(h.reno_bytes)
+                let absent = u64::from(h.sacked) + u64::from(h.lost);
+                let pipe = outstanding - absent + u64::from(h.retransmitted);
+                pipe.saturating_sub(h.reno_bytes.into())
             }
         };
         ByteCount::new(pipe)
@@ -619,7 +641,7 @@ impl Scoreboard {
         let packets = if self.holes.lost == 0 && self.holes.retransmitted == 0 {
             self.records.len() as u64 - u64::from(self.holes.sacked_records)
         } else {
-            let of = |record: &SentSegment| match record.mark {
+            let of = |record: &Record| match record.mark() {
                 Mark::Lost | Mark::Sacked => 0,
                 Mark::Sent | Mark::Resent => 1,
                 Mark::Probed => 2,
@@ -638,13 +660,17 @@ impl Scoreboard {
     /// sent again counts twice in flight.
     pub fn clear_lost(&mut self) {
         for record in &mut self.records {
-            record.mark = match record.mark {
-                Mark::Lost if !record.absent => Mark::Sent,
-                // The one copy there is.
-                Mark::Resent if core::mem::take(&mut record.absent) => Mark::Sent,
+            let mark = match record.mark() {
+                Mark::Lost if !record.is_absent() => Mark::Sent,
+                Mark::Resent if record.is_absent() => {
+                    // The one copy there is.
+                    record.set_absent(false);
+                    Mark::Sent
+                }
                 Mark::Resent => Mark::Probed,
                 other => other,
             };
+            record.set_mark(mark);
         }
         self.holes.undone = self.end;
         self.rebuild();
@@ -653,8 +679,8 @@ impl Scoreboard {
     /// The peer dropped data that it had SACKed (RFC 2018 section 8): forget all SACK marks.
     pub fn reset_sacked(&mut self) {
         for record in &mut self.records {
-            if record.mark == Mark::Sacked {
-                record.mark = Mark::Sent;
+            if record.mark() == Mark::Sacked {
+                record.set_mark(Mark::Sent);
             }
         }
         self.holes.high_sacked = 0;
@@ -665,9 +691,9 @@ impl Scoreboard {
     /// [`Sender::bring_in`](crate::recovery::Sender::bring_in).
     #[inline]
     pub(in crate::recovery) fn bring_in(&self) -> u64 {
-        let of = |record: Option<&SentSegment>| record.map_or(0, |r| r.start);
+        let of = |record: Option<&Record>| record.map_or(0, |r| u64::from(r.next));
         self.una
-            ^ self.holes.reno_bytes
+            ^ u64::from(self.holes.reno_bytes)
             ^ u64::from(self.base)
             ^ of(self.records.front())
             ^ of(self.records.back())
@@ -676,50 +702,51 @@ impl Scoreboard {
     /// The lowest record that is lost and not sent again since.
     #[inline]
     pub fn next_lost(&self) -> Option<SentSegment> {
-        self.record(self.holes.waiting.head).copied()
+        self.numbered(self.holes.waiting.head)
     }
 
     /// The lowest record.
-    pub fn first(&self) -> Option<&SentSegment> {
-        self.records.front()
+    pub fn first(&self) -> Option<SentSegment> {
+        self.records.front().map(|r| r.view(self.una))
     }
 
     /// The highest record.
-    pub fn last(&self) -> Option<&SentSegment> {
-        self.records.back()
+    pub fn last(&self) -> Option<SentSegment> {
+        self.records.back().map(|r| r.view(self.start(r)))
     }
 
     /// The highest record that is not SACKed. Walks down over what is SACKed at the top.
-    pub fn last_unsacked(&self) -> Option<&SentSegment> {
-        self.records.iter().rev().find(|r| !r.is_sacked())
+    pub fn last_unsacked(&self) -> Option<SentSegment> {
+        self.iter().rev().find(|r| !r.is_sacked())
     }
 
     /// The record that starts at `start`.
-    pub fn get(&self, start: AbsSeq) -> Option<&SentSegment> {
-        self.find(start).map(|index| &self.records[index])
+    pub fn get(&self, start: AbsSeq) -> Option<SentSegment> {
+        self.find(start).map(|index| self.view(index))
     }
 
     /// The lowest record that is not SACKed and starts at `from` or above.
-    pub fn next_unsacked(&mut self, from: AbsSeq) -> Option<&SentSegment> {
+    pub fn next_unsacked(&mut self, from: AbsSeq) -> Option<SentSegment> {
         let index = self.first_from(from);
         let index = self.skip_sacked(index);
-        self.records.get(index)
+        (index < self.records.len()).then(|| self.view(index))
     }
 
     /// All records in sequence order.
-    pub fn iter(&self) -> vec_deque::Iter<'_, SentSegment> {
-        self.records.iter()
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = SentSegment> + ExactSizeIterator + '_ {
+        self.records.iter().map(|r| r.view(self.start(r)))
     }
 
     /// The records in flight, oldest transmission first: neither SACKed, nor lost and waiting.
-    pub fn by_send_time(&self) -> impl Iterator<Item = &SentSegment> {
-        std::iter::successors(self.oldest_in_flight(), |r| self.record(r.next))
+    pub fn by_send_time(&self) -> impl Iterator<Item = SentSegment> {
+        let oldest = self.record(self.flight.head);
+        std::iter::successors(oldest, |r| self.record(r.next)).map(|r| r.view(self.start(r)))
     }
 
     /// Of the records in flight the one transmitted longest ago.
     #[inline]
-    pub fn oldest_in_flight(&self) -> Option<&SentSegment> {
-        self.record(self.flight.head)
+    pub fn oldest_in_flight(&self) -> Option<SentSegment> {
+        self.numbered(self.flight.head)
     }
 
     /// The path MTU shrank: splits what is longer than `mss`. Walks all records.
@@ -728,20 +755,18 @@ impl Scoreboard {
     /// If `mss` is zero.
     pub fn split_at_mss(&mut self, mss: ByteCount) {
         assert!(!mss.is_zero(), "segments have a size");
-        if self.records.iter().all(|r| r.len() <= mss) {
+        if self.iter().all(|r| r.len() <= mss) {
             return;
         }
+        let longest = u16::try_from(mss.get()).unwrap_or(u16::MAX);
         let old = std::mem::take(&mut self.records);
-        for record in old {
-            let mut start = record.start;
-            while start < record.end {
-                let end = start.saturating_add(mss.get()).min(record.end);
-                self.records.push_back(SentSegment {
-                    start,
-                    end,
-                    ..record
-                });
-                start = end;
+        for mut record in old {
+            let mut left = record.len;
+            while left > 0 {
+                record.len = left.min(longest);
+                left -= record.len;
+                self.records.push_back(record);
+                record.start = record.start.wrapping_add(u32::from(record.len));
             }
         }
         self.base = 0;
@@ -760,20 +785,22 @@ impl Scoreboard {
             return;
         }
         self.holes.reno_sacked = segments;
-        self.holes.reno_bytes = mss.get().saturating_mul(u64::from(segments));
+        let bytes = mss.get().saturating_mul(u64::from(segments));
+        self.holes.reno_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
     /// A segment that starts at `start` was delivered after a later one, though data up to
     /// `highest` had been SACKed before. [`Self::ack`] and [`Self::sack`] see it of what was sent
     /// once; of the rest it takes other evidence which copy arrived.
     pub fn note_overtaken(&mut self, start: AbsSeq, highest: AbsSeq) {
-        self.holes.reordering.segments += 1;
+        let reordering = &mut self.holes.blocks.reordering;
+        reordering.segments += 1;
         let extent = ByteCount::new(highest.saturating_sub(start));
-        self.holes.reordering.extent = self.holes.reordering.extent.max(extent);
+        reordering.extent = reordering.extent.max(extent);
     }
 
     /// What was seen of reordering.
     pub fn reordering(&self) -> Reordering {
-        self.holes.reordering
+        self.holes.blocks.reordering
     }
 }

@@ -115,8 +115,6 @@ pub struct Sender<C, R> {
     pub(super) rare: Rarely<Rare>,
     /// Of the connection's own random numbers.
     pub(super) seed: u64,
-    /// But for `segments`.
-    pub(super) stats: Rarely<SenderStats>,
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -170,7 +168,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             sent_in_vain: 0,
             last_sent_at: Instant::ZERO,
             segments: 0,
-            stats: Rarely::default(),
             validates: false,
             rare: Rarely::default(),
         }
@@ -210,10 +207,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
     /// Counters.
     pub fn stats(&self) -> SenderStats {
-        SenderStats {
-            segments: self.segments,
-            ..self.stats.get()
-        }
+        self.rare.counted.told(self.segments)
     }
     /// Timeouts in a row without progress.
     pub fn retries(&self) -> u32 {
@@ -317,7 +311,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && self
                 .rare
                 .as_changed()
-                .is_none_or(|rare| rare.pacer.is_none() && rare.held_until <= now)
+                .and_then(|rare| rare.asked.as_changed())
+                .is_none_or(|asked| asked.pacer.is_none() && asked.held_until <= now)
             && !self.validates
             && !self.needs.delivery_rate
     }
@@ -366,7 +361,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 };
             }
             if let Some(last) = self.board.last_unsacked() {
-                return NextSegment::Retransmit(*last);
+                return NextSegment::Retransmit(last);
             }
             self.probe_due = false;
         }
@@ -377,8 +372,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(at) = self.paced_until(now) {
             return NextSegment::Wait(at);
         }
-        if lost.is_none() && self.rare.held_until > now {
-            return NextSegment::Wait(self.rare.held_until);
+        if lost.is_none() && self.rare.asked.held_until > now {
+            return NextSegment::Wait(self.rare.asked.held_until);
         }
         let allowance = self.allowance();
         // An empty pipe never blocks: there would be no ACK to open it again.
@@ -453,7 +448,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The segment that starts at `start` leaves again, stamped `tsval`.
     pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, tsval: Option<u32>) {
-        let Some(segment) = self.board.get(start).copied() else {
+        let Some(segment) = self.board.get(start) else {
             return;
         };
         let bytes = segment.len();
@@ -468,8 +463,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(frto) = self.episode.frto_mut() {
             frto.on_retransmit(start == self.una);
         }
-        self.stats.change().retransmits += 1;
-        self.stats.change().retransmitted_bytes += bytes.get();
+        self.rare.counted.retransmits += 1;
+        self.rare.counted.retransmitted_bytes += bytes.get();
         if let Some(undo) = Rare::undo(&mut self.rare) {
             undo.on_retransmit(&segment, tsval);
         }
@@ -491,15 +486,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         if let Some(rate) = self.pacing_rate() {
             self.rare
+                .asked
                 .pacer
                 .get_or_insert_default()
                 .on_sent(now, bytes, rate);
         }
         if self.probe_due {
             self.probe_due = false;
-            self.rare.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
+            self.rare.asked.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
             self.probe_unmeasured = true;
-            self.stats.change().tail_loss_probes += 1;
+            self.rare.counted.tail_loss_probes += 1;
         }
         if self.needs.hears_of_sent {
             self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
@@ -522,7 +518,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What one segment outstanding takes, in bytes.
     pub(crate) fn record_memory(&self) -> usize {
-        size_of::<SentSegment>() + self.rate.memory_of_a_record()
+        Scoreboard::RECORD_MEMORY + self.rate.memory_of_a_record()
     }
 
     /// Whether the loss detector needs SACK negotiated.

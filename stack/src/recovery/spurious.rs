@@ -1,6 +1,7 @@
 //! Was the last reduction needed? F-RTO (RFC 5682), Eifel (RFC 3522, RFC 4015), D-SACK (RFC 3708).
 
 use super::scoreboard::{AbsSeq, SentSegment};
+use crate::sparse::Sparse;
 use narrows_congestion::Spurious;
 
 /// What must be remembered to find out that a reduction was unfounded.
@@ -8,32 +9,27 @@ use narrows_congestion::Spurious;
 pub struct UndoRecord {
     /// Which kind of reduction.
     pub kind: Spurious,
-    /// SND.UNA and SND.NXT when it was made: evidence about other data says nothing.
-    range: (AbsSeq, AbsSeq),
-    /// Up to where an earlier reduction had answered.
-    pub answered: AbsSeq,
-    /// SND.NXT when the episode ended: once that is acknowledged nothing more will be heard of
-    /// its retransmissions.
-    ended: Option<AbsSeq>,
-    /// First sequence number and TSval of the first retransmission, if timestamps are on.
-    first_retransmission: Option<(AbsSeq, u32)>,
-    /// Whether anything was retransmitted at all.
+    /// Anything was retransmitted at all.
     retransmitted: bool,
-    copies: Copies,
-    beyond: Beyond,
-}
-
-/// What was sent again of what left after the reduction: that was not answered for, and if the
-/// reduction is taken back, nothing has answered for it.
-#[derive(Clone, Debug, Default)]
-struct Beyond {
-    copies: Vec<Copied>,
+    /// In this window D-SACKs prove nothing (RFC 3708 section 3).
+    ambiguous: bool,
     /// A D-SACK has come since the reduction: the peer tells of duplicates.
     peer_tells: bool,
     /// The reduction was taken back.
     taken_back: bool,
     /// What was outstanding when it was is acknowledged: the round trip after that one has begun.
     second: bool,
+    /// TSval of the first retransmission, where timestamps are on, which starts at `first_start`.
+    first_tsval: Option<u32>,
+    /// SND.UNA and SND.NXT when it was made: evidence about other data says nothing.
+    range: (AbsSeq, AbsSeq),
+    /// Up to where an earlier reduction had answered.
+    pub answered: AbsSeq,
+    /// SND.NXT when the episode ended: once that is acknowledged nothing more will be heard of
+    /// its retransmissions.
+    ended: Sparse<AbsSeq>,
+    first_start: AbsSeq,
+    copies: Vec<Copied>,
 }
 
 /// Whether what a reduction that was taken back had repaired beyond its window was lost.
@@ -47,54 +43,33 @@ pub enum RepairedBeyond {
     Unproven,
 }
 
-/// What was retransmitted, for D-SACKs to account for (RFC 3708 section 3).
-#[derive(Clone, Debug)]
-enum Copies {
-    /// Segments that were retransmitted once.
-    Once(Vec<Copied>),
-    /// In this window D-SACKs prove nothing.
-    Ambiguous,
-}
-
+/// A segment that was retransmitted, for D-SACKs to account for (RFC 3708 section 3). In eight bytes:
+/// of a window with many there are as many of these.
 #[derive(Clone, Copy, Debug)]
 struct Copied {
-    start: AbsSeq,
-    end: AbsSeq,
-    /// A D-SACK has reported it.
+    /// Where it starts, beyond SND.UNA as it was at the reduction. In an episode less than two windows
+    /// leave.
+    at: u32,
+    len: u16,
+    /// A D-SACK has reported all of it.
     duplicate: bool,
+    beyond: Beyond,
 }
 
-impl Copies {
-    fn add(&mut self, segment: &SentSegment) {
-        let Self::Once(copies) = self else { return };
-        if segment.was_retransmitted() {
-            // Step A.3: which of the copies a D-SACK would be of is not known.
-            *self = Self::Ambiguous;
-            return;
-        }
-        copies.push(Copied {
-            start: segment.start,
-            end: segment.end,
-            duplicate: false,
-        });
-    }
+/// Whether it left after the reduction: that was not answered for, and if the reduction is taken back,
+/// nothing has answered for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beyond {
+    No,
+    /// It is, and no D-SACK has reported any of it.
+    Unreported,
+    Reported,
+}
 
-    /// Whether all are accounted for, now that `[start, end)` is.
-    fn account_for(&mut self, start: AbsSeq, end: AbsSeq) -> bool {
-        let Self::Once(copies) = self else {
-            return false;
-        };
-        let mut retransmitted = false;
-        for copy in copies.iter_mut() {
-            retransmitted |= start < copy.end && copy.start < end;
-            copy.duplicate |= start <= copy.start && copy.end <= end;
-        }
-        if !retransmitted {
-            // Step A.4: the network duplicates, or it is a copy that left before the reduction.
-            *self = Self::Ambiguous;
-            return false;
-        }
-        copies.iter().all(|c| c.duplicate)
+impl Copied {
+    fn span(&self, una: AbsSeq) -> (AbsSeq, AbsSeq) {
+        let start = una + u64::from(self.at);
+        (start, start + u64::from(self.len))
     }
 }
 
@@ -103,25 +78,82 @@ impl UndoRecord {
     pub fn new(kind: Spurious, una: AbsSeq, nxt: AbsSeq, answered: AbsSeq) -> Self {
         Self {
             kind,
+            retransmitted: false,
+            ambiguous: false,
+            peer_tells: false,
+            taken_back: false,
+            second: false,
+            first_tsval: None,
             range: (una, nxt),
             answered,
-            ended: None,
-            first_retransmission: None,
-            retransmitted: false,
-            copies: Copies::Once(Vec::new()),
-            beyond: Beyond::default(),
+            ended: Sparse::NONE,
+            first_start: 0,
+            copies: Vec::new(),
         }
+    }
+
+    /// Which of the copies a D-SACK would be of is not known. Those of the next window are still
+    /// listened for.
+    fn ambiguous(&mut self) {
+        self.ambiguous = true;
+        self.copies.retain(|copy| copy.beyond != Beyond::No);
+        self.copies.shrink_to_fit();
+    }
+
+    fn add(&mut self, segment: &SentSegment) {
+        if segment.was_retransmitted() {
+            // Step A.3.
+            return self.ambiguous();
+        }
+        let beyond = match segment.start >= self.range.1 {
+            true => Beyond::Unreported,
+            false => Beyond::No,
+        };
+        if self.ambiguous && beyond == Beyond::No {
+            return;
+        }
+        if self.copies.len() == self.copies.capacity() {
+            let more = (self.copies.len() / 4).max(2);
+            self.copies.reserve_exact(more);
+        }
+        self.copies.push(Copied {
+            at: (segment.start - self.range.0) as u32,
+            len: segment.len().get() as u16,
+            duplicate: false,
+            beyond,
+        });
+    }
+
+    /// Whether all are accounted for, now that `[start, end)` is.
+    fn account_for(&mut self, start: AbsSeq, end: AbsSeq) -> bool {
+        if self.ambiguous {
+            return false;
+        }
+        let mut retransmitted = false;
+        for copy in &mut self.copies {
+            let (from, to) = copy.span(self.range.0);
+            retransmitted |= start < to && from < end;
+            copy.duplicate |= start <= from && to <= end;
+        }
+        if !retransmitted {
+            // Step A.4: the network duplicates, or it is a copy that left before the reduction.
+            self.ambiguous();
+            return false;
+        }
+        self.copies.iter().all(|copy| copy.duplicate)
     }
 
     /// Recovery is over, with SND.NXT at `nxt`. Only D-SACKs can still tell that it was
     /// unfounded.
     pub fn on_episode_end(&mut self, nxt: AbsSeq) {
-        self.ended = self.ended.or(Some(nxt));
+        if self.ended.is_none() {
+            self.ended = Sparse::some(nxt);
+        }
     }
 
     /// With SND.UNA at `una` no evidence is to be expected any more.
     pub fn is_over(&self, una: AbsSeq) -> bool {
-        self.ended.is_some_and(|end| una > end)
+        self.ended.get().is_some_and(|end| una > end)
     }
 
     /// A segment is retransmitted with this TSval.
@@ -130,40 +162,36 @@ impl UndoRecord {
             return;
         }
         if !self.retransmitted {
-            self.first_retransmission = tsval.map(|tsval| (segment.start, tsval));
+            (self.first_tsval, self.first_start) = (tsval, segment.start);
             self.retransmitted = true;
         }
-        self.copies.add(segment);
-        if segment.start >= self.range.1 && !segment.was_retransmitted() {
-            self.beyond.copies.push(Copied {
-                start: segment.start,
-                end: segment.end,
-                duplicate: false,
-            });
-        }
+        self.add(segment);
     }
 
     /// The reduction is taken back, with SND.NXT at `nxt`: what is to be remembered of it, if
     /// anything.
     pub fn taken_back(mut self: Box<Self>, nxt: AbsSeq) -> Option<Box<Self>> {
-        if self.beyond.copies.is_empty() {
+        if self.copies.iter().all(|copy| copy.beyond == Beyond::No) {
             return None;
         }
-        self.beyond.taken_back = true;
-        self.ended = Some(nxt);
+        self.taken_back = true;
+        self.ended = Sparse::some(nxt);
         Some(self)
     }
 
     /// Whether it was taken back.
     pub fn is_taken_back(&self) -> bool {
-        self.beyond.taken_back
+        self.taken_back
     }
 
     /// A D-SACK has come, whatever it proves.
     pub fn note_dsack(&mut self, (start, end): (AbsSeq, AbsSeq)) {
-        self.beyond.peer_tells = true;
-        for copy in &mut self.beyond.copies {
-            copy.duplicate |= start < copy.end && copy.start < end;
+        self.peer_tells = true;
+        for copy in &mut self.copies {
+            let (from, to) = copy.span(self.range.0);
+            if copy.beyond == Beyond::Unreported && start < to && from < end {
+                copy.beyond = Beyond::Reported;
+            }
         }
     }
 
@@ -175,12 +203,12 @@ impl UndoRecord {
         if !self.is_over(una) {
             return RepairedBeyond::Undecided;
         }
-        if !core::mem::replace(&mut self.beyond.second, true) {
-            self.ended = Some(nxt);
+        if !core::mem::replace(&mut self.second, true) {
+            self.ended = Sparse::some(nxt);
             return RepairedBeyond::Undecided;
         }
-        let once = self.beyond.copies.iter().any(|copy| !copy.duplicate);
-        if self.beyond.peer_tells && once {
+        let once = (self.copies.iter()).any(|copy| copy.beyond == Beyond::Unreported);
+        if self.peer_tells && once {
             RepairedBeyond::Lost
         } else {
             RepairedBeyond::Unproven
@@ -191,8 +219,10 @@ impl UndoRecord {
     /// retransmission, echoes a timestamp older than it, so the original arrived. An ACK that stops
     /// short of it is of a hole that an earlier episode has filled, and says nothing.
     pub fn eifel(&self, una: AbsSeq, tsecr: Option<u32>) -> bool {
-        match (self.first_retransmission, tsecr) {
-            (Some((start, retransmitted)), Some(echoed)) if self.ended.is_none() && una > start => {
+        match (self.first_tsval, tsecr) {
+            (Some(retransmitted), Some(echoed))
+                if self.ended.is_none() && una > self.first_start =>
+            {
                 (echoed.wrapping_sub(retransmitted) as i32) < 0
             }
             _ => false,
@@ -210,9 +240,9 @@ impl UndoRecord {
             return false;
         }
         if first_news && end < self.range.1 {
-            self.copies = Copies::Ambiguous;
+            self.ambiguous();
         }
-        self.copies.account_for(start, end)
+        self.account_for(start, end)
     }
 }
 
@@ -372,7 +402,7 @@ mod tests {
     }
 
     fn segment(start: AbsSeq, end: AbsSeq) -> SentSegment {
-        *board(start, end).first().unwrap()
+        board(start, end).first().unwrap()
     }
 
     const ACK: FrtoFacts = FrtoFacts {
@@ -487,9 +517,9 @@ mod tests {
     fn rfc3708_a3_dsacks_of_what_was_retransmitted_twice_prove_nothing() {
         let mut u = UndoRecord::new(Spurious::Timeout, 100, 900, 0);
         let mut board = board(100, 200);
-        u.on_retransmit(board.first().unwrap(), None);
+        u.on_retransmit(&board.first().unwrap(), None);
         board.on_retransmit(100, Instant::ZERO, 0);
-        u.on_retransmit(board.first().unwrap(), None);
+        u.on_retransmit(&board.first().unwrap(), None);
         assert!(!u.on_dsack((100, 200), false) && !u.on_dsack((100, 200), false));
     }
 

@@ -6,23 +6,23 @@ use narrows_congestion::CaState;
 
 /// An episode, and what ends with it. The states are those of [`CaState`], in its order.
 #[derive(Debug)]
-#[repr(u8)] // So that `state` takes the discriminant as it is.
+#[repr(u8)] // So that `state` takes the discriminant as it is. Fields are laid out as declared.
 pub(super) enum Episode {
     Open,
     Disorder,
     Cwr {
-        /// How much leaves meanwhile; `None`: what the window admits.
-        prr: Option<Box<Prr>>,
         /// Data beyond what the window has answered for is lost: the next window's loss, for which
         /// it answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
         lost_beyond: bool,
+        /// How much leaves meanwhile; `None`: what the window admits.
+        prr: Option<Box<Prr>>,
     },
     Recovery {
         /// As of `Cwr`.
-        prr: Option<Box<Prr>>,
-        /// As of `Cwr`.
         lost_beyond: bool,
         partial_acks: u32,
+        /// As of `Cwr`.
+        prr: Option<Box<Prr>>,
     },
     Loss {
         frto: Frto,

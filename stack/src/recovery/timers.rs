@@ -58,7 +58,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn arm_pto(&mut self, now: Instant) {
         self.arm_pto_if(now, |s| {
             s.may_probe()
-                && (s.rare.as_changed()).is_none_or(|rare| rare.tlp.is_none())
+                && (s.rare.as_changed()).is_none_or(|rare| rare.asked.tlp.is_none())
                 && !s.probe_unmeasured
                 && s.backoff == 0
         });
@@ -99,7 +99,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(never)]
     fn entropy(&mut self) -> u64 {
         let seed = self.seed;
-        let rng = (self.rare.rng).get_or_insert_with(|| Box::new(Rng::new(seed)));
+        let rng = (self.rare.asked.rng).get_or_insert_with(|| Box::new(Rng::new(seed)));
         rng.next_u64()
     }
 
@@ -182,9 +182,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         self.rto_at = Sparse::NONE;
         self.pto_at = Sparse::NONE;
-        self.rare.clear(|rare| &mut rare.tlp);
+        Rare::forget_tlp(&mut self.rare);
         self.probe_due = false;
-        let Some(first) = self.board.first().copied() else {
+        let Some(first) = self.board.first() else {
             return;
         };
         let cause = if window_closed {
@@ -192,12 +192,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         } else {
             self.timeout_cause(&first)
         };
-        self.stats.change().timeouts += 1;
+        self.rare.counted.timeouts += 1;
         match cause {
-            TimeoutCause::FullWindow => self.stats.change().timeouts_full_window += 1,
-            TimeoutCause::Tail => self.stats.change().timeouts_tail += 1,
-            TimeoutCause::RetransmissionLost => self.stats.change().timeouts_retransmission += 1,
-            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.stats.change().timeouts -= 1,
+            TimeoutCause::FullWindow => self.rare.counted.timeouts_full_window += 1,
+            TimeoutCause::Tail => self.rare.counted.timeouts_tail += 1,
+            TimeoutCause::RetransmissionLost => self.rare.counted.timeouts_retransmission += 1,
+            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.rare.counted.timeouts -= 1,
         }
         self.board.trim_for_small_window();
         self.rate.trim_for_small_window();
@@ -208,7 +208,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(pacer) = Rare::pacer(&mut self.rare) {
             pacer.forgive();
         }
-        self.rare.held_until = Instant::ZERO;
+        if let Some(asked) = self.rare.asked.changed() {
+            asked.held_until = Instant::ZERO;
+        }
         // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
         if first.is_sacked() {
             self.board.reset_sacked();
@@ -303,9 +305,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// retransmissions that a detector has found lost. What R1 and R2 count (RFC 9293
     /// section 3.8.3).
     pub fn fruitless(&self) -> u32 {
-        let again = match self.rare.first_lost_again {
-            (start, count) if start == self.una => count,
-            _ => 0,
+        let again = match self.rare.lost_again_at == self.una {
+            true => self.rare.lost_again,
+            false => 0,
         };
         self.retries.saturating_add(again)
     }
@@ -313,10 +315,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// A retransmission of the first segment was found lost.
     pub(super) fn count_first_lost_again(&mut self, now: Instant) {
         self.note_fruitless(now);
-        if self.rare.first_lost_again.0 != self.una {
-            self.rare.first_lost_again = (self.una, 0);
+        if self.rare.lost_again_at != self.una {
+            self.rare.lost_again_at = self.una;
+            self.rare.lost_again = 0;
         }
-        self.rare.first_lost_again.1 = self.rare.first_lost_again.1.saturating_add(1);
+        self.rare.lost_again = self.rare.lost_again.saturating_add(1);
     }
 
     /// [`Self::fruitless`] is about to grow.

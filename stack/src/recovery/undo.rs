@@ -132,7 +132,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.validate_recovery_end(input.now);
             return;
         }
-        self.stats.change().undone += 1;
+        self.rare.counted.undone += 1;
         trace(TraceEvent::Undo(kind));
         self.with_cc(input.now, |cc, view| cc.on_spurious(kind, view));
         self.validate_undo();

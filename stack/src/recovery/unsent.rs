@@ -1,6 +1,7 @@
 //! What did not leave, or did not pass: segments that the device refused, that the peer's closed
 //! window had no place for, or that are too big for the path. None is a loss by congestion.
 
+use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
@@ -28,7 +29,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The device refused the segment that starts at `start`: it never left.
     pub fn on_local_drop(&mut self, start: AbsSeq, congestion: bool, now: Instant) {
-        self.stats.change().local_drops += 1;
+        self.rare.counted.local_drops += 1;
         let Some(segment) = self.board.get(start) else {
             return;
         };
@@ -37,7 +38,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.segments = self.segments.saturating_sub(1);
         if again {
             self.board.undo_retransmit(start);
-            let stats = self.stats.change();
+            let stats = &mut self.rare.counted;
             stats.retransmits = stats.retransmits.saturating_sub(1);
             let before = stats.retransmitted_bytes;
             stats.retransmitted_bytes = before.saturating_sub(bytes.get());
@@ -63,13 +64,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if again
             && self
                 .rare
+                .asked
                 .tlp
                 .is_some_and(|t| t.is_retrans() && t.end_seq() == end)
         {
-            self.rare.clear(|rare| &mut rare.tlp);
+            Rare::forget_tlp(&mut self.rare);
             self.probe_unmeasured = false;
             self.probe_due = true;
-            self.stats.change().tail_loss_probes -= 1;
+            self.rare.counted.tail_loss_probes -= 1;
         }
         if congestion && self.episode.is_settled() {
             let flight = self.flight();
@@ -123,8 +125,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// smaller ones at once, and nothing is concluded about congestion (RFC 1191 section 6.4). The
     /// window keeps its number of segments, lest a burst of small ones leave (RFC 5681 section 3.1).
     pub fn on_path_mtu(&mut self, mss: ByteCount, now: Instant) {
-        let too_big = |s: &&SentSegment| s.len() > mss && !s.is_sacked();
-        let spans: Vec<_> = self.board.iter().filter(too_big).copied().collect();
+        let too_big = |s: &SentSegment| s.len() > mss && !s.is_sacked();
+        let spans: Vec<_> = self.board.iter().filter(too_big).collect();
         self.set_mss(mss, now);
         if spans.is_empty() {
             return;

@@ -21,9 +21,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
         };
         if validation.is_some() || !self.rare.is_as_it_began() {
-            self.rare.validation = validation;
+            self.rare.asked.validation = validation;
         }
-        self.validates = self.rare.validation.is_some() || self.counts_packets();
+        self.validates = self.rare.asked.validation.is_some() || self.counts_packets();
     }
 
     /// Whether the window is validated.
@@ -35,7 +35,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The window is not known to hold what the path does (RFC 7661 section 4.3): it is kept, and
     /// does not grow unless it is full.
     pub fn is_non_validated(&self) -> bool {
-        match self.rare.validation.as_deref() {
+        match self.rare.asked.validation.as_deref() {
             Some(Validation::Preserve(cwv)) => cwv.is_non_validated(),
             Some(Validation::Decay(_)) | None => false,
         }

@@ -2,6 +2,7 @@
 
 use super::links::step;
 use super::{AbsSeq, List, Mark, NIL, Scoreboard, SentSegment};
+use crate::sparse::Sparse;
 use narrows_congestion::{ByteCount, Instant};
 
 /// What a detector has judged lost.
@@ -21,7 +22,7 @@ impl Scoreboard {
     /// in flight. False if nothing changed: no such record, SACKed, or lost and waiting.
     pub fn mark_lost(&mut self, start: AbsSeq) -> bool {
         match self.find(start) {
-            Some(index) if !matches!(self.records[index].mark, Mark::Sacked | Mark::Lost) => {
+            Some(index) if !matches!(self.records[index].mark(), Mark::Sacked | Mark::Lost) => {
                 self.judge(index);
                 true
             }
@@ -33,7 +34,7 @@ impl Scoreboard {
     pub fn mark_absent(&mut self, start: AbsSeq) {
         self.mark_lost(start);
         if let Some(index) = self.find(start) {
-            self.records[index].absent = true;
+            self.records[index].set_absent(true);
         }
     }
 
@@ -47,11 +48,11 @@ impl Scoreboard {
         while self.flight.head != NIL {
             step!(self);
             let index = self.index(self.flight.head);
-            let record = &self.records[index];
-            if !expired(record) {
+            let segment = self.view(index);
+            if !expired(&segment) {
                 break;
             }
-            marked += record.end - record.start;
+            marked += segment.end - segment.start;
             self.judge(index);
         }
         ByteCount::new(marked)
@@ -59,13 +60,20 @@ impl Scoreboard {
 
     /// What was judged lost since [`Self::forget_judged`].
     pub fn judged(&self) -> Judged {
-        self.holes.judged
+        let holes = &*self.holes;
+        Judged {
+            retransmission: holes.judged_retransmission.get(),
+            end: holes.judged_end,
+            first_again: holes.judged_first_again,
+        }
     }
 
     /// A new judgement begins.
     pub fn forget_judged(&mut self) {
-        if !self.holes.is_as_it_began() {
-            self.holes.judged = Judged::default();
+        if let Some(holes) = self.holes.changed() {
+            holes.judged_retransmission = Sparse::NONE;
+            holes.judged_end = 0;
+            holes.judged_first_again = false;
         }
     }
 
@@ -82,19 +90,20 @@ impl Scoreboard {
             .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
         let mut marked = 0;
         let mut index = self.index(self.frontier);
-        while self.holes.sacked_above > bytes || self.holes.runs_above >= dup_thresh.max(1) {
+        while u64::from(self.holes.sacked_above) > bytes
+            || self.holes.runs_above >= dup_thresh.max(1)
+        {
             step!(self);
-            match self.records[index].mark {
+            match self.records[index].mark() {
                 Mark::Sacked => self.leave_sacked_above(index),
                 Mark::Sent => {
-                    marked += self.records[index].end - self.records[index].start;
+                    marked += u64::from(self.records[index].len);
                     self.judge(index);
                 }
-                Mark::Probed if self.records[index].end > self.holes.undone => {
-                    let record = &self.records[index];
-                    marked += record.end - record.start;
-                    let judged = &mut self.holes.judged;
-                    judged.end = judged.end.max(record.end);
+                Mark::Probed if self.view(index).end > self.holes.undone => {
+                    let segment = self.view(index);
+                    marked += segment.end - segment.start;
+                    self.holes.judged_end = self.holes.judged_end.max(segment.end);
                     self.set_mark(index, Mark::Resent);
                 }
                 Mark::Probed | Mark::Lost | Mark::Resent => {}
@@ -116,16 +125,16 @@ impl Scoreboard {
         self.holes.retransmitted = 0;
         for index in 0..self.records.len() {
             let record = &mut self.records[index];
-            if record.mark == Mark::Sacked {
+            if record.mark() == Mark::Sacked {
                 continue;
             }
-            let len = record.end - record.start;
-            if record.mark != Mark::Lost {
+            let len = u64::from(record.len);
+            if record.mark() != Mark::Lost {
                 marked += len;
-                record.absent = false;
+                record.set_absent(false);
             }
-            record.mark = Mark::Lost;
-            self.holes.lost += len;
+            record.set_mark(Mark::Lost);
+            self.holes.lost += len as u32;
             self.insert_waiting(index);
         }
         self.frontier = self.id(self.records.len());
@@ -136,14 +145,16 @@ impl Scoreboard {
 
     /// Moves a record to [`Mark::Lost`].
     fn judge(&mut self, index: usize) {
-        let record = &mut self.records[index];
-        record.absent = false;
-        let judged = &mut self.holes.judged;
-        if record.in_flight_retransmission() {
-            judged.retransmission = judged.retransmission.max(Some(record.sent_at));
-            judged.first_again |= index == 0;
+        let segment = self.view(index);
+        self.records[index].set_absent(false);
+        let holes = &mut *self.holes;
+        if segment.in_flight_retransmission() {
+            let before = holes.judged_retransmission.get();
+            let latest = before.unwrap_or(Instant::ZERO).max(segment.sent_at);
+            holes.judged_retransmission = Sparse::some(latest);
+            holes.judged_first_again |= index == 0;
         }
-        judged.end = judged.end.max(record.end);
+        holes.judged_end = holes.judged_end.max(segment.end);
         self.set_mark(index, Mark::Lost);
     }
 }

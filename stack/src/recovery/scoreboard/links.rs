@@ -1,6 +1,7 @@
 //! The scoreboard's insides: record numbers, the two lists, jumping over SACKed runs, and the
 //! counters that every change of state keeps.
 
+use super::record::Record;
 use super::{AbsSeq, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
 use narrows_congestion::Instant;
 use std::cmp::Reverse;
@@ -25,7 +26,7 @@ impl Scoreboard {
         self.base.wrapping_add(index as u32) & ID_MASK
     }
 
-    pub(super) fn record(&self, id: u32) -> Option<&SentSegment> {
+    pub(super) fn record(&self, id: u32) -> Option<&Record> {
         if id == NIL {
             None
         } else {
@@ -33,43 +34,56 @@ impl Scoreboard {
         }
     }
 
+    /// That record as it is told.
+    #[inline]
+    pub(super) fn numbered(&self, id: u32) -> Option<SentSegment> {
+        self.record(id).map(|r| r.view(self.start(r)))
+    }
+
+    /// The first sequence number of a record.
+    #[inline]
+    pub(super) fn start(&self, record: &Record) -> AbsSeq {
+        self.una + u64::from(record.start.wrapping_sub(self.una as u32))
+    }
+
+    #[inline]
+    pub(super) fn view(&self, index: usize) -> SentSegment {
+        let record = &self.records[index];
+        record.view(self.start(record))
+    }
+
     /// Index of the first record that starts at `seq` or above.
     pub(super) fn first_from(&self, seq: AbsSeq) -> usize {
-        match self.records.front() {
-            Some(first) if first.start >= seq => 0,
-            _ => self.records.partition_point(|r| r.start < seq),
+        if seq <= self.una {
+            return 0;
         }
+        self.records.partition_point(|r| self.start(r) < seq)
     }
 
     pub(super) fn find(&self, start: AbsSeq) -> Option<usize> {
         let index = self.first_from(start);
         self.records
             .get(index)
-            .is_some_and(|r| r.start == start)
+            .is_some_and(|r| self.start(r) == start)
             .then_some(index)
     }
 
     pub(super) fn is_sacked(&self, index: usize) -> bool {
-        self.records.get(index).is_some_and(SentSegment::is_sacked)
+        (self.records.get(index)).is_some_and(|r| r.mark() == Mark::Sacked)
     }
 
     /// Moves a record that is not SACKed to another such state: counters and lists.
     #[inline]
     pub(super) fn set_mark(&mut self, index: usize, to: Mark) {
         let record = &mut self.records[index];
-        let from = record.mark;
+        let from = record.mark();
         if from == to {
             return;
         }
-        let len = record.end - record.start;
-        record.mark = to;
+        let len = record.len;
+        record.set_mark(to);
         self.uncount(from, len);
-        if matches!(to, Mark::Lost | Mark::Resent) {
-            self.holes.lost += len;
-        }
-        if matches!(to, Mark::Probed | Mark::Resent) {
-            self.holes.retransmitted += len;
-        }
+        self.count(to, len);
         if from == Mark::Lost {
             self.unlink_from(index, from);
             self.append_flight(index);
@@ -80,12 +94,22 @@ impl Scoreboard {
     }
 
     #[inline]
-    pub(super) fn uncount(&mut self, mark: Mark, len: u64) {
+    fn count(&mut self, mark: Mark, len: u16) {
         if matches!(mark, Mark::Lost | Mark::Resent) {
-            self.holes.lost -= len;
+            self.holes.lost += u32::from(len);
         }
         if matches!(mark, Mark::Probed | Mark::Resent) {
-            self.holes.retransmitted -= len;
+            self.holes.retransmitted += u32::from(len);
+        }
+    }
+
+    #[inline]
+    pub(super) fn uncount(&mut self, mark: Mark, len: u16) {
+        if matches!(mark, Mark::Lost | Mark::Resent) {
+            self.holes.lost -= u32::from(len);
+        }
+        if matches!(mark, Mark::Probed | Mark::Resent) {
+            self.holes.retransmitted -= u32::from(len);
         }
     }
 
@@ -104,24 +128,26 @@ impl Scoreboard {
         loop {
             let next = self.skip_sacked(index);
             if next > index {
-                covered = self.records[next - 1].end;
+                covered = self.view(next - 1).end;
             }
             index = next;
+            let una = self.una;
             let Some(record) = self.records.get_mut(index) else {
                 break;
             };
-            if record.end > end {
+            let start = una + u64::from(record.start.wrapping_sub(una as u32));
+            let (before, len) = (record.view(start), record.len);
+            if before.end > end {
                 break;
             }
             step!(self);
-            let before = *record;
-            record.mark = Mark::Sacked;
+            record.set_mark(Mark::Sacked);
             self.unlink_from(index, before.mark);
             self.records[index].next = self.id(index + 1);
-            let len = before.end - before.start;
             self.uncount(before.mark, len);
             self.note_delivery(&before, prior);
-            newly += len;
+            newly += u64::from(len);
+            let len = u32::from(len);
             covered = before.end;
             let joined = u32::from(index > judged && self.is_sacked(index - 1))
                 + u32::from(self.is_sacked(index + 1));
@@ -130,13 +156,13 @@ impl Scoreboard {
             holes.sacked += len;
             holes.sacked_records += 1;
             holes.high_sacked = holes.high_sacked.max(before.end);
-            holes.sack_hint = next;
+            holes.blocks.hint = next;
             if index >= judged {
                 holes.sacked_above += len;
                 holes.runs_above = holes.runs_above + 1 - joined;
             }
-            let record = self.records[index];
-            each(&record);
+            let mark = Mark::Sacked;
+            each(&SentSegment { mark, ..before });
             index += 1;
         }
         (covered, newly)
@@ -158,7 +184,7 @@ impl Scoreboard {
 
     /// The SACKed record at `index`, the lowest one at or above the frontier, falls below it.
     pub(super) fn leave_sacked_above(&mut self, index: usize) {
-        self.holes.sacked_above -= self.records[index].end - self.records[index].start;
+        self.holes.sacked_above -= u32::from(self.records[index].len);
         self.holes.runs_above -= u32::from(!self.is_sacked(index + 1));
     }
 
@@ -169,13 +195,15 @@ impl Scoreboard {
             return 0;
         };
         let mut id = self.flight.head;
+        let mut end = self.una;
         let mut count = 0;
         for r in &self.records {
-            let untouched = r.mark == Mark::Sent && r.transmissions == 1;
+            let untouched = r.mark() == Mark::Sent && r.transmissions == 1;
             let together = r.sent_at == first.sent_at
                 && r.order == first.order
                 && r.delivered == first.delivered;
-            if !(untouched && together) || r.end > ack || id != self.id(count) {
+            end = r.end(end);
+            if !(untouched && together) || end > ack || id != self.id(count) {
                 break;
             }
             id = r.next;
@@ -184,24 +212,25 @@ impl Scoreboard {
         count
     }
 
-    /// Drops a [burst](Self::burst_below) of `count` records, of which `last` is the last.
-    pub(super) fn drop_burst(&mut self, count: usize, last: &SentSegment) {
+    /// Drops a [burst](Self::burst_below) of `count` records, which ends at `end`.
+    pub(super) fn drop_burst(&mut self, count: usize, end: AbsSeq) {
         #[cfg(test)]
         {
             self.steps += count as u64;
         }
         let judged = self.index(self.frontier);
+        let next = self.records[count - 1].next;
         self.records.drain(..count);
         self.base = self.id(count);
-        self.una = last.end;
+        self.una = end;
         if count > judged {
             self.frontier = self.base;
         }
-        self.flight.head = last.next;
-        if last.next == NIL {
+        self.flight.head = next;
+        if next == NIL {
             self.flight.tail = NIL;
         } else {
-            let head = self.index(last.next);
+            let head = self.index(next);
             self.records[head].prev = NIL;
         }
     }
@@ -216,19 +245,20 @@ impl Scoreboard {
     #[cold]
     pub(super) fn trim_first(&mut self, ack: AbsSeq, above: bool) -> u64 {
         let record = &mut self.records[0];
-        let cut = ack - record.start;
-        let mark = record.mark;
-        record.start = ack;
+        let cut = (ack as u32).wrapping_sub(record.start) as u16;
+        let mark = record.mark();
+        record.start = ack as u32;
+        record.len -= cut;
         self.forget_seen();
         if mark == Mark::Sacked {
-            self.holes.sacked -= cut;
+            self.holes.sacked -= u32::from(cut);
             if above {
-                self.holes.sacked_above -= cut;
+                self.holes.sacked_above -= u32::from(cut);
             }
             return 0;
         }
         self.uncount(mark, cut);
-        cut
+        u64::from(cut)
     }
 
     pub(super) fn append_flight(&mut self, index: usize) {
@@ -288,12 +318,12 @@ impl Scoreboard {
 
     /// Takes the record out of the list of its state.
     pub(super) fn unlink(&mut self, index: usize) {
-        self.unlink_from(index, self.records[index].mark);
+        self.unlink_from(index, self.records[index].mark());
     }
 
     #[inline]
     pub(super) fn unlink_from(&mut self, index: usize, mark: Mark) {
-        let SentSegment { prev, next, .. } = self.records[index];
+        let Record { prev, next, .. } = self.records[index];
         if mark == Mark::Lost && self.holes.finger == self.id(index) {
             self.holes.finger = if prev == NIL { next } else { prev };
         }
@@ -320,8 +350,8 @@ impl Scoreboard {
 
     /// The blocks of the last ACK are no measure for the next one's.
     pub(super) fn forget_seen(&mut self) {
-        if !self.holes.is_as_it_began() {
-            self.holes.seen = [(0, 0); 4];
+        if let Some(blocks) = (self.holes.changed()).and_then(|holes| holes.blocks.changed()) {
+            blocks.seen = [(0, 0); 4];
         }
     }
 
@@ -344,37 +374,21 @@ impl Scoreboard {
         ) = (self.base, 0, 0);
         let mut in_flight = Vec::new();
         for index in 0..self.records.len() {
-            let SentSegment {
-                start,
-                end,
-                mark,
-                sent_at,
-                order,
-                ..
-            } = self.records[index];
-            let since = Reverse(self.retransmissions.wrapping_sub(order));
-            let len = end - start;
+            let record = &self.records[index];
+            let (mark, sent_at, len) = (record.mark(), record.sent_at, record.len);
+            let since = Reverse(self.retransmissions.wrapping_sub(record.order));
             match mark {
                 Mark::Sacked => {
                     self.records[index].next = self.id(index + 1);
-                    self.holes.sacked += len;
+                    self.holes.sacked += u32::from(len);
                     self.holes.sacked_records += 1;
-                    self.holes.sacked_above += len;
+                    self.holes.sacked_above += u32::from(len);
                     self.holes.runs_above += u32::from(!self.is_sacked(index + 1));
                 }
                 Mark::Lost => self.insert_waiting(index),
                 Mark::Sent | Mark::Probed | Mark::Resent => in_flight.push((sent_at, since, index)),
             }
-            self.holes.lost += if self.records[index].is_lost() {
-                len
-            } else {
-                0
-            };
-            self.holes.retransmitted += if self.records[index].in_flight_retransmission() {
-                len
-            } else {
-                0
-            };
+            self.count(mark, len);
         }
         in_flight.sort_unstable();
         for (.., index) in in_flight {
@@ -388,29 +402,29 @@ impl Scoreboard {
     /// If they do not.
     pub fn check_invariants(&self) {
         let sum = |f: &dyn Fn(&SentSegment) -> bool| -> u64 {
-            self.records
-                .iter()
-                .filter(|r| f(r))
-                .map(|r| r.end - r.start)
-                .sum()
+            self.iter().filter(|r| f(r)).map(|r| r.end - r.start).sum()
         };
         let mut at = self.una;
-        for r in &self.records {
+        for r in self.iter() {
             assert!(r.start == at && r.end > r.start, "records are contiguous");
             at = r.end;
         }
         assert_eq!(at, self.end, "the records reach to the end");
-        assert_eq!(self.holes.sacked, sum(&|r| r.is_sacked()), "sacked");
-        assert_eq!(self.holes.lost, sum(&|r| r.is_lost()), "lost");
         assert_eq!(
-            self.holes.retransmitted,
+            u64::from(self.holes.sacked),
+            sum(&|r| r.is_sacked()),
+            "sacked"
+        );
+        assert_eq!(u64::from(self.holes.lost), sum(&|r| r.is_lost()), "lost");
+        assert_eq!(
+            u64::from(self.holes.retransmitted),
             sum(&|r| r.in_flight_retransmission()),
             "retransmitted"
         );
-        let mut sacked = self.records.iter().filter(|r| r.is_sacked());
+        let mut sacked = self.iter().filter(|r| r.is_sacked());
         assert_eq!(
             self.holes.sacked_records as usize,
-            sacked.clone().count(),
+            self.iter().filter(|r| r.is_sacked()).count(),
             "sacked records"
         );
         assert_eq!(
@@ -424,18 +438,19 @@ impl Scoreboard {
         let mut count = 0;
         let mut last = (Instant::ZERO, NIL);
         for r in self.by_send_time() {
-            assert!(in_flight(r), "the flight list holds what is in flight");
+            assert!(in_flight(&r), "the flight list holds what is in flight");
+            let index = self.first_from(r.start);
             assert!(
-                r.sent_at >= last.0 && r.prev == last.1,
+                r.sent_at >= last.0 && self.records[index].prev == last.1,
                 "in order of transmission"
             );
-            last = (r.sent_at, self.id(self.first_from(r.start)));
+            last = (r.sent_at, self.id(index));
             count += 1;
         }
         assert_eq!(last.1, self.flight.tail, "tail of the flight list");
         assert_eq!(
             count,
-            self.records.iter().filter(|r| in_flight(r)).count(),
+            self.iter().filter(|r| in_flight(r)).count(),
             "flight list"
         );
 
@@ -445,7 +460,7 @@ impl Scoreboard {
             .records
             .iter()
             .enumerate()
-            .filter(|(_, r)| r.mark == Mark::Lost)
+            .filter(|(_, r)| r.mark() == Mark::Lost)
         {
             assert_eq!(id, self.id(index), "the waiting list is in sequence order");
             assert_eq!(
@@ -463,9 +478,7 @@ impl Scoreboard {
 
         let judged = self.index(self.frontier);
         assert!(judged <= self.records.len(), "the frontier is on the board");
-        let above = self.records.range(judged..);
-        let bytes: u64 = above
-            .clone()
+        let bytes: u64 = (self.iter().skip(judged))
             .filter(|r| r.is_sacked())
             .map(|r| r.end - r.start)
             .sum();
@@ -473,7 +486,10 @@ impl Scoreboard {
             .filter(|&i| self.is_sacked(i) && !self.is_sacked(i + 1))
             .count();
         assert_eq!(
-            (self.holes.sacked_above, self.holes.runs_above as usize),
+            (
+                u64::from(self.holes.sacked_above),
+                self.holes.runs_above as usize
+            ),
             (bytes, runs),
             "frontier"
         );

@@ -35,7 +35,7 @@ fn lost(board: &Scoreboard) -> Vec<u64> {
 
 #[test]
 fn a_record_is_small() {
-    assert_eq!(size_of::<SentSegment>(), 48);
+    assert_eq!(size_of::<Record>(), 32);
 }
 
 #[test]
