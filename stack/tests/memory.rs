@@ -619,7 +619,7 @@ fn a_range_out_of_order_takes_no_more_than_is_said() {
     };
     for order in 0..3 {
         let before = HELD.get();
-        let mut ranges = Reassembly::new(RANGES as usize);
+        let mut ranges = Reassembly::new();
         let held = |ranges: &Reassembly| {
             let bytes = HELD.get() - before;
             let said = KIB + ranges.ranges().len() * Reassembly::RANGE_MEMORY;
@@ -627,13 +627,16 @@ fn a_range_out_of_order_takes_no_more_than_is_said() {
         };
         for n in 0..RANGES {
             let at = 1 + 2 * place(order, n);
-            assert_eq!(ranges.insert(at..at + 1, 0, |_| {}), Inserted::OutOfOrder);
+            assert_eq!(
+                ranges.insert(at..at + 1, 0, RANGES as usize, |_| {}),
+                Inserted::OutOfOrder
+            );
             held(&ranges);
         }
         // Gaps close in an order that leaves some everywhere.
         for n in 1..RANGES {
             let at = 2 * ((n * 40_503) % RANGES).max(1);
-            let _ = ranges.insert(at..at + 1, 0, |_| {});
+            let _ = ranges.insert(at..at + 1, 0, RANGES as usize, |_| {});
             held(&ranges);
         }
     }

@@ -162,25 +162,18 @@ pub(crate) struct PastAck {
     pub(crate) settles: bool,
 }
 
-/// Who decides.
-#[derive(Debug)]
-enum Policy {
-    /// RFC 5681 with the configuration's values, and so many quick acknowledgements left.
-    Rfc(u32),
-    /// The user's own.
-    Custom(Box<dyn Acknowledge>),
-}
-
 /// Acknowledgements of the past that are still to leave, oldest first; mostly none.
 #[derive(Debug, Default)]
-struct Past {
+struct Seldom {
+    /// Who decides when it is not the RFCs' policy.
+    custom: Option<Box<dyn Acknowledge>>,
     acks: Vec<PastAck>,
     /// Acknowledgements without data that had left when data last came; counted for
     /// [`AckState::on_special`] only.
     pure_acks: Option<u64>,
 }
 
-impl Past {
+impl Seldom {
     fn push(&mut self, ack: PastAck) {
         if self.acks.len() == MAX_PAST {
             self.acks.remove(0);
@@ -192,30 +185,33 @@ impl Past {
 /// Acknowledgement state of a connection.
 #[derive(Debug)]
 pub(crate) struct AckState {
-    policy: Policy,
     owed: Owed,
     /// What was owed when a segment last left, for when it turns out that it did not.
     settled: Owed,
     /// Segments received since the last acknowledgement left.
     segments: u32,
+    /// So many quick acknowledgements are left.
+    quick: u32,
     last_data: Instant,
     last_sent: Seq,
-    past: Option<Box<Past>>,
+    seldom: Option<Box<Seldom>>,
 }
 
 impl AckState {
     pub(crate) fn new(policy: &AckPolicy, custom: Option<Box<dyn Acknowledge>>) -> Self {
         Self {
-            policy: match custom {
-                Some(custom) => Policy::Custom(custom),
-                None => Policy::Rfc(policy.quick_acks),
-            },
             owed: Owed::Nothing,
             settled: Owed::Nothing,
             segments: 0,
+            quick: policy.quick_acks,
             last_data: Instant::ZERO,
             last_sent: Seq(0),
-            past: None,
+            seldom: custom.map(|custom| {
+                Box::new(Seldom {
+                    custom: Some(custom),
+                    ..Seldom::default()
+                })
+            }),
         }
     }
 
@@ -233,14 +229,14 @@ impl AckState {
         self.last_data = now;
         self.segments = self.segments.saturating_add(segments);
         let unacknowledged = self.segments;
-        let when = match &mut self.policy {
-            Policy::Custom(custom) => custom.on_data(&DataFacts {
+        let when = match custom(&mut self.seldom) {
+            Some(custom) => custom.on_data(&DataFacts {
                 now,
                 bytes,
                 unacknowledged,
                 idle,
             }),
-            Policy::Rfc(quick) => by_the_rfc(policy, quick, unacknowledged, idle),
+            None => by_the_rfc(policy, &mut self.quick, unacknowledged, idle),
         };
         match when {
             AckWhen::Within(delay) if !delay.is_zero() && self.owed != Owed::Now => {
@@ -257,9 +253,9 @@ impl AckState {
     /// Data out of order or not new came: acknowledge at once (RFC 5681 section 4.2), and the
     /// next segments too, since the sender is recovering.
     pub(crate) fn on_disorder(&mut self, policy: &AckPolicy, now: Instant) {
-        match &mut self.policy {
-            Policy::Custom(custom) => custom.on_disorder(now),
-            Policy::Rfc(quick) => *quick = (*quick).max(policy.quick_acks),
+        match custom(&mut self.seldom) {
+            Some(custom) => custom.on_disorder(now),
+            None => self.quick = self.quick.max(policy.quick_acks),
         }
         self.owed = Owed::Now;
     }
@@ -268,7 +264,7 @@ impl AckState {
     /// earlier data leaves with its own ECE, and this segment is acknowledged at once.
     pub(crate) fn on_mark_flip(&mut self, rcv_nxt: u64, ece_before: bool) {
         if self.owed != Owed::Nothing && self.segments > 0 {
-            self.past.get_or_insert_default().push(PastAck {
+            self.seldom.get_or_insert_default().push(PastAck {
                 rcv_nxt,
                 ece: ece_before,
                 settles: false,
@@ -281,7 +277,7 @@ impl AckState {
     /// [`MarkEffect::Special`](super::ecn::MarkEffect::Special) while RCV.NXT is `rcv_nxt`, and
     /// `pure_acks` acknowledgements without data have left in all.
     pub(crate) fn on_special(&mut self, rcv_nxt: u64, flip: Option<bool>, pure_acks: u64) {
-        let past = self.past.get_or_insert_default();
+        let past = self.seldom.get_or_insert_default();
         let reserved = past.pure_acks.replace(pure_acks) == Some(pure_acks);
         if let Some(ece) = flip.filter(|_| reserved) {
             past.push(PastAck {
@@ -313,12 +309,12 @@ impl AckState {
     /// Whether an older acknowledgement is owed ([`Self::take_past`]).
     #[inline]
     pub(crate) fn has_past(&self) -> bool {
-        self.past.as_ref().is_some_and(|past| !past.acks.is_empty())
+        (self.seldom.as_ref()).is_some_and(|seldom| !seldom.acks.is_empty())
     }
 
     /// The next acknowledgement of the past, to leave before anything else.
     pub(crate) fn take_past(&mut self) -> Option<PastAck> {
-        let Past { acks, .. } = self.past.as_deref_mut()?;
+        let Seldom { acks, .. } = self.seldom.as_deref_mut()?;
         (!acks.is_empty()).then(|| acks.remove(0))
     }
 
@@ -346,8 +342,16 @@ impl AckState {
     /// Nothing is owed any more.
     pub(crate) fn clear(&mut self) {
         self.owed = Owed::Nothing;
-        self.past = None;
+        if let Some(seldom) = &mut self.seldom {
+            (seldom.acks, seldom.pure_acks) = (Vec::new(), None);
+        }
     }
+}
+
+/// The user's own policy, if there is one.
+#[inline]
+fn custom(seldom: &mut Option<Box<Seldom>>) -> Option<&mut (dyn Acknowledge + 'static)> {
+    seldom.as_mut()?.custom.as_deref_mut()
 }
 
 /// RFC 5681 section 4.2, with `quick` acknowledgements left that are not delayed.

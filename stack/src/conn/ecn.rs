@@ -122,12 +122,11 @@ impl EcnFeedback for Dctcp {
     }
 }
 
-/// The feedback of a connection; the two usual ones without a box.
+/// The feedback of most connections.
 #[derive(Debug)]
 enum Feedback {
     Classic(Classic),
     Dctcp(Dctcp),
-    Custom(Thin<dyn EcnFeedback>),
 }
 
 impl Feedback {
@@ -135,14 +134,12 @@ impl Feedback {
         match self {
             Self::Classic(f) => f,
             Self::Dctcp(f) => f,
-            Self::Custom(f) => &***f,
         }
     }
     fn get_mut(&mut self) -> &mut dyn EcnFeedback {
         match self {
             Self::Classic(f) => f,
             Self::Dctcp(f) => f,
-            Self::Custom(f) => &mut ***f,
         }
     }
 }
@@ -160,6 +157,8 @@ enum Agreement {
 #[derive(Debug)]
 pub(crate) struct EcnState {
     feedback: Feedback,
+    /// The user's own, in its stead.
+    custom: Option<Thin<dyn EcnFeedback>>,
     /// Every packet is ECN-capable, not only those with new data.
     everything: bool,
     offers: bool,
@@ -171,17 +170,24 @@ impl EcnState {
     pub(crate) fn new(mode: EcnMode, need: EcnNeed, custom: Option<Box<dyn EcnFeedback>>) -> Self {
         let dctcp = need == EcnNeed::Dctcp || mode == EcnMode::Dctcp;
         let offers = dctcp || need == EcnNeed::Classic || mode == EcnMode::Classic;
-        let feedback = match custom {
-            Some(custom) => Feedback::Custom(Box::new(custom)),
-            None if dctcp => Feedback::Dctcp(Dctcp::default()),
-            None => Feedback::Classic(Classic::default()),
+        let feedback = match dctcp {
+            true => Feedback::Dctcp(Dctcp::default()),
+            false => Feedback::Classic(Classic::default()),
         };
         Self {
             feedback,
+            custom: custom.map(Box::new),
             everything: dctcp,
             offers,
             accepts: offers || mode == EcnMode::Accept,
             agreement: Agreement::None,
+        }
+    }
+
+    fn feedback(&self) -> &dyn EcnFeedback {
+        match &self.custom {
+            Some(custom) => &***custom,
+            None => self.feedback.get(),
         }
     }
 
@@ -225,7 +231,7 @@ impl EcnState {
 
     /// ECE reports exactly the marked bytes.
     pub(crate) fn is_exact(&self) -> bool {
-        self.in_use() && self.feedback.get().is_exact()
+        self.in_use() && self.feedback().is_exact()
     }
 
     /// The IP codepoint for a segment: RFC 3168 marks new data only; DCTCP everything,
@@ -253,7 +259,10 @@ impl EcnState {
     #[inline]
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
         if self.in_use() {
-            self.feedback.get_mut().on_data(ip, flags)
+            match &mut self.custom {
+                Some(custom) => custom.on_data(ip, flags),
+                None => self.feedback.get_mut().on_data(ip, flags),
+            }
         } else {
             MarkEffect::None
         }
@@ -262,7 +271,7 @@ impl EcnState {
     /// Whether acknowledgements carry ECE now.
     #[inline]
     pub(crate) fn ece(&self) -> bool {
-        self.in_use() && self.feedback.get().ece()
+        self.in_use() && self.feedback().ece()
     }
 }
 

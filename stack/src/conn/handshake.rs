@@ -138,7 +138,7 @@ impl<T: TcpTypes> Connection<T> {
         let ack = tcp.flags.contains(Flags::ACK);
         // First, check the ACK bit. Only our SYN can be acknowledged.
         if ack && !self.acknowledges_syn(tcp.ack) {
-            self.stats.change().unacceptable_in += 1;
+            self.exceptions.change().unacceptable_in += 1;
             if !tcp.flags.contains(Flags::RST) {
                 self.rare.reset_due = Some(tcp.ack);
                 self.handshake.refused_tsval = tcp.options.timestamps.map(|t| t.val);

@@ -5,7 +5,9 @@
 //! outstanding, does not end a connection that was open, and makes segments smaller only if
 //! nothing speaks against it (RFC 5927 sections 4.1, 5.2 and 7.2; RFC 5461 section 4.1).
 
+use super::EventKind;
 use super::mtu_probing::MtuSearch;
+use super::rare::Rare;
 use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::recovery::AbsSeq;
@@ -166,6 +168,14 @@ fn mss_of(mtu: usize, ip_header: usize) -> usize {
     mtu.saturating_sub(ip_header).saturating_sub(20).max(64)
 }
 
+/// What [`Connection::last_error`] is.
+pub(super) fn last_error(suspects_route: bool, rare: &Rare) -> Option<SoftError> {
+    match suspects_route {
+        true => Some(SoftError::Retransmitting),
+        false => rare.last_icmp.map(SoftError::Icmp),
+    }
+}
+
 impl<T: TcpTypes> Connection<T> {
     /// An ICMP error about a segment of this connection arrived.
     pub fn handle_icmp(&mut self, now: Instant, error: &IcmpError) -> IcmpOutcome {
@@ -265,16 +275,13 @@ impl<T: TcpTypes> Connection<T> {
         if nobody || !self.config.report_soft_errors {
             return IcmpOutcome::Ignored;
         }
-        self.events.set_soft_error(error);
+        self.events.set(EventKind::SoftError);
         IcmpOutcome::Reported
     }
 
     /// The last thing that went wrong without ending the connection.
     pub fn last_error(&self) -> Option<SoftError> {
-        match self.suspects_route {
-            true => Some(SoftError::Retransmitting),
-            false => self.rare.last_icmp.map(SoftError::Icmp),
-        }
+        last_error(self.suspects_route, &self.rare)
     }
 
     /// Where the segment with sequence number `seq` stands, if it is outstanding

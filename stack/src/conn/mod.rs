@@ -102,6 +102,20 @@ pub struct ConnStats {
     pub mtu_black_holes: u64,
 }
 
+/// Those of [`ConnStats`] that few segments move.
+#[derive(Clone, Copy, Debug, Default)]
+struct Exceptions {
+    ce_in: u64,
+    duplicates_in: u64,
+    out_of_order_in: u64,
+    out_of_order_dropped: u64,
+    unacceptable_in: u64,
+    challenge_acks: u64,
+    mtu_probes: u32,
+    mtu_probes_lost: u32,
+    mtu_black_holes: u32,
+}
+
 /// Those of [`ConnStats`] that every segment moves.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
@@ -178,8 +192,7 @@ pub struct Connection<T: TcpTypes> {
     peer_offers: PeerOffers,
     /// Until it is over.
     handshake: Rarely<Handshake>,
-    /// But for `traffic`.
-    stats: Rarely<ConnStats>,
+    exceptions: Rarely<Exceptions>,
     /// What is counted of it but its buffers.
     charge: Charge,
 }
@@ -268,7 +281,7 @@ impl<T: TcpTypes> Connection<T> {
             irs: Seq(0),
             rcv_nxt: 0,
             recv_buf: T::Recv::default(),
-            ooo: Reassembly::new(config.buffers.out_of_order_ranges()),
+            ooo: Reassembly::new(),
             offered: OfferedWindow::new(
                 config.buffers.recv,
                 config.buffers.window_clamp,
@@ -295,7 +308,7 @@ impl<T: TcpTypes> Connection<T> {
             established: false,
             suspects_route: false,
             traffic: Traffic::default(),
-            stats: Rarely::default(),
+            exceptions: Rarely::default(),
             charge: Charge::default(),
             trace: None,
             config,
@@ -410,7 +423,7 @@ impl<T: TcpTypes> Connection<T> {
     /// The endpoint's limit is reached.
     pub(crate) fn forget_challenge(&mut self) {
         self.challenge_due = false;
-        self.stats.change().challenge_acks -= 1;
+        self.exceptions.change().challenge_acks -= 1;
     }
 
     /// The handshake was completed at some time.
@@ -438,7 +451,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The next thing to tell the user.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop(self.state)
+        let (suspects_route, rare) = (self.suspects_route, &self.rare);
+        (self.events).pop(self.state, || icmp::last_error(suspects_route, rare))
     }
 
     // ---- Shared by the parts.

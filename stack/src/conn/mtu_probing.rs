@@ -218,7 +218,7 @@ impl<T: TcpTypes> Connection<T> {
         if mss >= self.mss_out || first <= payload {
             return;
         }
-        self.stats.change().mtu_black_holes += 1;
+        self.exceptions.change().mtu_black_holes += 1;
         let limit = self.mtu_limit();
         self.path_mtu
             .told
@@ -245,7 +245,7 @@ impl<T: TcpTypes> Connection<T> {
                     if let Some(search) = self.path_mtu.search_mut() {
                         search.probe = Some(size);
                     }
-                    self.stats.change().mtu_probes += 1;
+                    self.exceptions.change().mtu_probes += 1;
                     return NextProbe::Payload(payload);
                 }
                 match self.snd.scoreboard().pipe().is_zero() {
@@ -315,14 +315,14 @@ impl<T: TcpTypes> Connection<T> {
                     _ => search.on_lost(size, now),
                 }
                 search.rest = now + headway;
-                self.stats.change().mtu_probes_lost += 1;
+                self.exceptions.change().mtu_probes_lost += 1;
             }
             ProbeFate::Inconclusive | ProbeFate::TimedOut => {
                 search.on_inconclusive(size, now);
                 if fate == ProbeFate::TimedOut {
                     search.rest = now + headway * HEADWAYS_AFTER_TIMEOUT;
                 }
-                self.stats.change().mtu_probes_lost += 1;
+                self.exceptions.change().mtu_probes_lost += 1;
             }
         }
     }
@@ -355,7 +355,7 @@ impl<T: TcpTypes> Connection<T> {
             if mtu > 0 {
                 search.on_too_big(mtu, now);
             }
-            self.stats.change().mtu_probes_lost += 1;
+            self.exceptions.change().mtu_probes_lost += 1;
             self.snd.fail_mtu_probe();
             self.snd.forget_mtu_probe();
         }

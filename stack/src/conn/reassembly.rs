@@ -69,11 +69,10 @@ type Ranges = BTreeMap<Place, Held>;
 ///
 /// A segment costs the logarithm of how many there are, and what it joins; a SACK option the blocks
 /// that it has. A range takes [`RANGE_MEMORY`](Self::RANGE_MEMORY) at most.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Reassembly {
     /// `None` while there is nothing in it: most connections are mostly in order.
     disorder: Option<Box<Disorder>>,
-    max_ranges: usize,
 }
 
 /// What is held beyond RCV.NXT, and what is to be told of it. As long as segments continue one range,
@@ -111,12 +110,9 @@ impl Reassembly {
     /// What there is beside the ranges: the nodes that are there for the first.
     const FIRST_MEMORY: usize = size_of::<Disorder>() + 512;
 
-    /// Nothing received; never more than `max_ranges` separate ranges are kept.
-    pub const fn new(max_ranges: usize) -> Self {
-        Self {
-            disorder: None,
-            max_ranges,
-        }
+    /// Nothing received.
+    pub const fn new() -> Self {
+        Self { disorder: None }
     }
 
     /// Whether nothing beyond RCV.NXT is held.
@@ -165,7 +161,7 @@ impl Reassembly {
     }
 
     /// Account for a segment's text `range`, cut to the receive window, while RCV.NXT is
-    /// `rcv_nxt`. `store` is called for each part that is new, ascending.
+    /// `rcv_nxt` and not more than `max_ranges` separate ranges may be kept. `store` is called for each part that is new, ascending.
     ///
     /// Text before RCV.NXT or held already is noted as a D-SACK block for the next
     /// [`sack_blocks`](Self::sack_blocks): of several separate duplicate parts the first
@@ -175,6 +171,7 @@ impl Reassembly {
         &mut self,
         range: Range<u64>,
         rcv_nxt: u64,
+        max_ranges: usize,
         mut store: impl FnMut(Range<u64>),
     ) -> Inserted {
         let Range { start, end } = range;
@@ -186,7 +183,7 @@ impl Reassembly {
             return Inserted::InOrder { rcv_nxt: end };
         }
         let disorder = self.disorder.get_or_insert_default();
-        let inserted = disorder.insert(start..end, rcv_nxt, self.max_ranges, store);
+        let inserted = disorder.insert(start..end, rcv_nxt, max_ranges, store);
         self.let_go_of_memory();
         inserted
     }
@@ -427,6 +424,43 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::cell::Cell;
+    use std::ops::{Deref, DerefMut};
+
+    /// With a number of ranges that may be kept.
+    #[derive(Debug)]
+    struct Limited {
+        r: Reassembly,
+        max_ranges: usize,
+    }
+
+    impl Limited {
+        fn new(max_ranges: usize) -> Self {
+            let r = Reassembly::new();
+            Self { r, max_ranges }
+        }
+
+        fn insert(
+            &mut self,
+            range: Range<u64>,
+            rcv_nxt: u64,
+            store: impl FnMut(Range<u64>),
+        ) -> Inserted {
+            self.r.insert(range, rcv_nxt, self.max_ranges, store)
+        }
+    }
+
+    impl Deref for Limited {
+        type Target = Reassembly;
+        fn deref(&self) -> &Reassembly {
+            &self.r
+        }
+    }
+
+    impl DerefMut for Limited {
+        fn deref_mut(&mut self) -> &mut Reassembly {
+            &mut self.r
+        }
+    }
 
     thread_local! {
         /// Of places, in this thread.
@@ -435,14 +469,14 @@ mod tests {
 
     /// A receiver as the RFCs' examples have it: an acknowledgement per segment.
     struct Receiver {
-        r: Reassembly,
+        r: Limited,
         rcv_nxt: u64,
     }
 
     impl Receiver {
         fn at(rcv_nxt: u64) -> Self {
             Self {
-                r: Reassembly::new(64),
+                r: Limited::new(64),
                 rcv_nxt,
             }
         }
@@ -610,7 +644,7 @@ mod tests {
 
     #[test]
     fn a_dsack_is_reported_once_and_waits_for_room() {
-        let mut r = Reassembly::new(8);
+        let mut r = Limited::new(8);
         assert_eq!(
             r.insert(0..100, 500, |_| panic!("nothing is new")),
             Inserted::Duplicate
@@ -644,7 +678,7 @@ mod tests {
 
     #[test]
     fn blocks_cross_the_wrap_and_stop_at_four() {
-        let mut r = Reassembly::new(8);
+        let mut r = Limited::new(8);
         let to_seq = |o: u64| Seq(u32::MAX - 15) + o as u32;
         for i in 1..7 {
             assert_eq!(
@@ -668,7 +702,7 @@ mod tests {
 
     #[test]
     fn a_full_set_refuses_only_what_is_apart() {
-        let mut r = Reassembly::new(2);
+        let mut r = Limited::new(2);
         assert_eq!(r.insert(10..20, 0, |_| {}), Inserted::OutOfOrder);
         assert_eq!(r.insert(30..40, 0, |_| {}), Inserted::OutOfOrder);
         let never = |_| panic!("nothing may be stored");
@@ -690,7 +724,7 @@ mod tests {
         assert_eq!(r.advance(50), 60);
         assert!(r.is_empty() && r.bytes() == 0);
         assert_eq!(r.advance(70), 70);
-        let mut none = Reassembly::new(0);
+        let mut none = Limited::new(0);
         assert_eq!(none.insert(10..20, 0, never), Inserted::TooManyRanges);
         assert_eq!(
             none.insert(0..20, 0, |_| {}),
@@ -728,7 +762,7 @@ mod tests {
         fn agrees_with_a_bitmap(segments in prop::collection::vec((0u64..120, 1u64..30), 1..60)) {
             const SIZE: usize = 160;
             let mut naive = Naive { has: vec![false; SIZE], reported_first: Vec::new() };
-            let mut r = Reassembly::new(64);
+            let mut r = Limited::new(64);
             for (start, len) in segments {
                 let range = start..start + len;
                 let rcv_nxt = naive.rcv_nxt();
@@ -799,7 +833,7 @@ mod tests {
             segments in prop::collection::vec((0u64..400, 1u64..20), 1..80),
             max in 0usize..5,
         ) {
-            let mut r = Reassembly::new(max);
+            let mut r = Limited::new(max);
             let mut has = vec![false; 500];
             let mut rcv_nxt = 0;
             for (start, len) in segments {
@@ -874,7 +908,7 @@ mod tests {
             steps in prop::collection::vec((0u8..20, 1u64..4_000, 1u64..12), 1..900),
             max in 1usize..400,
         ) {
-            let mut r = Reassembly::new(max);
+            let mut r = Limited::new(max);
             let mut list = List::default();
             let mut rcv_nxt = 0;
             for (what, at, len) in steps {
@@ -929,9 +963,9 @@ mod tests {
         const SEARCH: u64 = 7 * 11;
         let places = |n: u64| [n, RANGES - 1 - n, n * 40_503 % RANGES];
         for order in 0..3 {
-            let mut r = Reassembly::new(RANGES as usize);
+            let mut r = Limited::new(RANGES as usize);
             let mut worst = 0;
-            let mut cost = |r: &mut Reassembly, what: &mut dyn FnMut(&mut Reassembly)| {
+            let mut cost = |r: &mut Limited, what: &mut dyn FnMut(&mut Limited)| {
                 COMPARISONS.set(0);
                 what(r);
                 worst = worst.max(COMPARISONS.get());

@@ -320,12 +320,21 @@ impl<T: TcpTypes> Connection<T> {
             pure_acks,
             bytes_in,
         } = self.traffic;
+        let exceptions = self.exceptions.get();
         ConnStats {
-            segments_in,
-            segments_out,
+            ce_in: exceptions.ce_in,
+            duplicates_in: exceptions.duplicates_in,
+            out_of_order_in: exceptions.out_of_order_in,
+            out_of_order_dropped: exceptions.out_of_order_dropped,
+            unacceptable_in: exceptions.unacceptable_in,
+            challenge_acks: exceptions.challenge_acks,
             pure_acks,
             bytes_in,
-            ..self.stats.get()
+            segments_out,
+            segments_in,
+            mtu_probes: exceptions.mtu_probes.into(),
+            mtu_probes_lost: exceptions.mtu_probes_lost.into(),
+            mtu_black_holes: exceptions.mtu_black_holes.into(),
         }
     }
     /// Counters of the sending side.
@@ -450,7 +459,6 @@ impl<T: TcpTypes> Connection<T> {
 pub(super) struct EventSet {
     /// A bit for each [`Kind`].
     kinds: u8,
-    soft_error: Option<SoftError>,
 }
 
 /// A kind of [`Event`], in the order in which they are told.
@@ -479,11 +487,6 @@ impl EventSet {
         self.kinds |= kind.bit();
     }
 
-    pub(super) fn set_soft_error(&mut self, error: SoftError) {
-        self.soft_error = Some(error);
-        self.set(Kind::SoftError);
-    }
-
     /// Whether there is anything to tell.
     #[inline]
     pub(super) fn any(&self) -> bool {
@@ -505,7 +508,12 @@ impl EventSet {
         was != self.kinds
     }
 
-    pub(super) fn pop(&mut self, state: State) -> Option<Event> {
+    /// The next of them; `last_error` is what an event of a soft error tells.
+    pub(super) fn pop(
+        &mut self,
+        state: State,
+        last_error: impl FnOnce() -> Option<SoftError>,
+    ) -> Option<Event> {
         if !self.any() {
             return None;
         }
@@ -525,7 +533,7 @@ impl EventSet {
             return Some(Event::PeerClosed);
         }
         if self.take(Kind::SoftError)
-            && let Some(error) = self.soft_error.take()
+            && let Some(error) = last_error()
         {
             return Some(Event::SoftError(error));
         }

@@ -2,13 +2,12 @@
 
 use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::{Bound, Prr};
-use super::rare::Rare;
 use super::rate::RateEstimator;
 use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
-use super::tlp::{TlpFacts, TlpOutcome};
+use super::tlp::{TlpEpisode, TlpFacts, TlpOutcome};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::{
@@ -303,7 +302,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // The probe was perhaps all that was outstanding.
         let bare_duplicate =
             !seen.advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
-        self.tail_loss_probe_ack(input, bare_duplicate, flight, trace);
+        if let Some(episode) = self.rare.tlp {
+            self.tail_loss_probe_ack(episode, input, bare_duplicate, flight, trace);
+        }
         self.detect_spurious(input, seen, flight, trace);
         let lost_beyond = seen.advanced && self.leave_episode(now, trace);
         let pipe_before = self.begin_judgement();
@@ -373,7 +374,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             _ => {}
         }
         self.tell_reduction(seen.bytes, found.verdict, seen.advanced, seen.repaired);
-        if self.rare.asked.pacer.is_some() {
+        if self.rare.paces() {
             self.reconsider_pace(now);
         }
     }
@@ -432,7 +433,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.una != self.nxt
             || !self.episode.is_open()
             || self.rare.undo.is_some()
-            || self.rare.asked.tlp.is_some()
+            || self.rare.tlp.is_some()
             || self.probing_window
     }
 
@@ -500,14 +501,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     fn tail_loss_probe_ack(
         &mut self,
+        episode: TlpEpisode,
         input: &AckInput<'_>,
         bare_duplicate: bool,
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let Some(episode) = self.rare.asked.tlp else {
-            return;
-        };
         let outcome = episode.on_ack(&TlpFacts {
             ack: input.ack,
             dsack: input.dsack,
@@ -528,6 +527,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 }
             }
         }
-        Rare::forget_tlp(&mut self.rare);
+        self.rare.clear(|rare| &mut rare.tlp);
     }
 }

@@ -21,7 +21,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && self.rare.as_changed().is_none_or(|rare| {
                 rare.retransmitted_to <= self.una
                     && rare.undo.is_none()
-                    && rare.neither_probes_nor_paces()
+                    && rare.tlp.is_none()
+                    && !rare.paces()
             })
             && !self.validates
     }

@@ -17,9 +17,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Whether a segment has left that was paced.
     #[inline]
     pub(crate) fn has_pace(&self) -> bool {
-        self.rare
-            .as_changed()
-            .is_some_and(|rare| rare.asked.pacer.is_some())
+        self.rare.as_changed().is_some_and(|rare| rare.paces())
     }
 
     /// Until when pacing holds back the next segment, if it does.

@@ -21,6 +21,7 @@ pub(super) struct Rare {
     pub(super) lost_again: u32,
     pub(super) lost_again_at: AbsSeq,
     pub(super) undo: Option<Box<UndoRecord>>,
+    pub(super) tlp: Option<TlpEpisode>,
     /// When the timer would have fired that the last retransmission restarted.
     pub(super) rto_before: Sparse<Instant>,
     /// One past the highest sequence number ever retransmitted.
@@ -39,12 +40,11 @@ pub(super) struct Rare {
 /// What only some configurations ask for.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    pub(super) tlp: Option<TlpEpisode>,
     /// No new data before this: a mark came for a window of one segment.
     pub(super) held_until: Instant,
     /// From the first segment on that was paced.
     pub(super) pacer: Option<Box<Pacer>>,
-    /// From the first number on that was drawn.
+    /// The connection's own random numbers, where the RTO is drawn.
     pub(super) rng: Option<Box<Rng>>,
     /// What is known of a window that is not used.
     pub(super) validation: Option<Box<Validation>>,
@@ -60,6 +60,7 @@ impl Begins for Rare {
         lost_again: 0,
         lost_again_at: 0,
         undo: None,
+        tlp: None,
         rto_before: Sparse::NONE,
         retransmitted_to: 0,
         rto_floor: Duration::ZERO,
@@ -72,7 +73,6 @@ impl Begins for Rare {
 
 impl Begins for Asked {
     const BEGINNING: &'static Self = &Self {
-        tlp: None,
         held_until: Instant::ZERO,
         pacer: None,
         rng: None,
@@ -100,20 +100,15 @@ impl Rare {
         of.changed()?.asked.changed()?.packets.as_deref_mut()
     }
 
-    pub(super) fn forget_tlp(of: &mut Rarely<Self>) {
-        if let Some(rare) = of.changed() {
-            rare.asked.clear(|asked| &mut asked.tlp);
-        }
-    }
     pub(super) fn forget_mtu_probe(of: &mut Rarely<Self>) {
         if let Some(rare) = of.changed() {
             rare.asked.clear(|asked| &mut asked.mtu_probe);
         }
     }
 
-    /// Nothing of the episode of a tail loss probe is awaited, and no segment was paced.
+    /// A segment was paced.
     #[inline]
-    pub(super) fn neither_probes_nor_paces(&self) -> bool {
-        (self.asked.as_changed()).is_none_or(|asked| asked.tlp.is_none() && asked.pacer.is_none())
+    pub(super) fn paces(&self) -> bool {
+        (self.asked.as_changed()).is_some_and(|asked| asked.pacer.is_some())
     }
 }

@@ -1,7 +1,6 @@
 //! Losses and marks are answered for: the window is lowered, once for each window of data.
 
 use super::prr::{self, Bound, Prr};
-use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::UndoRecord;
@@ -107,7 +106,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             || self.is_lost_again();
         self.rare.counted.fast_recoveries += 1;
         // The window answers for what the probe was about (RFC 8985 section 7.1).
-        Rare::forget_tlp(&mut self.rare);
+        self.rare.clear(|rare| &mut rare.tlp);
         self.probe_due = false;
         self.force_one = true;
         if reduce {

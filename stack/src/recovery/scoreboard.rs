@@ -85,7 +85,7 @@ impl SentSegment {
         self.transmissions > 1
     }
 
-    /// How often it was sent; stays at 255.
+    /// How often it was sent; stays at 127.
     pub fn transmissions(&self) -> u8 {
         self.transmissions
     }
@@ -317,10 +317,15 @@ impl Scoreboard {
         }
     }
 
-    /// Makes room for a quarter as many records more: a queue by itself doubles, and begins with four.
+    /// Makes room for more records: many connections never have more than one or two outstanding,
+    /// others begin with ten (RFC 6928). A queue by itself begins with four, and doubles.
     #[cold]
     fn make_room(&mut self) {
-        let more = (self.records.len() / 4).max(1);
+        let more = match self.records.len() {
+            0 | 1 => 1,
+            few @ 2..10 => 10 - few,
+            many => many / 2,
+        };
         self.records.reserve_exact(more);
     }
 
@@ -330,7 +335,7 @@ impl Scoreboard {
         let Some(last) = self.records.back() else {
             return false;
         };
-        let sent_once = last.transmissions == 1 && last.mark() != Mark::Sacked;
+        let sent_once = last.transmissions() == 1 && last.mark != Mark::Sacked;
         if self.start(last) != start || !sent_once {
             return false;
         }
@@ -352,7 +357,7 @@ impl Scoreboard {
         let Some(index) = self.find(start) else {
             return;
         };
-        match self.records[index].mark() {
+        match self.records[index].mark {
             Mark::Sent | Mark::Probed => {
                 self.set_mark(index, Mark::Probed);
                 self.unlink(index);
@@ -370,7 +375,7 @@ impl Scoreboard {
         record.sent_at = now;
         record.order = self.retransmissions;
         record.delivered = delivered as u32;
-        record.transmissions = record.transmissions.saturating_add(1);
+        record.count_transmission();
     }
 
     /// That retransmission never left: what was lost waits again, what was only probed counts
@@ -379,7 +384,7 @@ impl Scoreboard {
         let Some(index) = self.find(start) else {
             return;
         };
-        match self.records[index].mark() {
+        match self.records[index].mark {
             Mark::Probed => self.set_mark(index, Mark::Sent),
             Mark::Resent => self.set_mark(index, Mark::Lost),
             Mark::Sent | Mark::Lost | Mark::Sacked => {}
@@ -537,7 +542,11 @@ impl Scoreboard {
     ) -> ByteCount {
         let prior = self.holes.high_sacked;
         let mut newly = 0;
-        let before = self.holes.blocks.seen;
+        let Blocks {
+            seen: before,
+            mut hint,
+            ..
+        } = *self.holes.blocks;
         let mut seen = [(0, 0); 4];
         for (slot, &(start, end)) in blocks.iter().enumerate() {
             let start = start.max(self.una);
@@ -553,19 +562,21 @@ impl Scoreboard {
             }
             let mut covered = from;
             if from < end {
-                let hint = self.index(self.holes.blocks.hint);
-                let index = match self.records.get(hint) {
-                    Some(record) if self.start(record) == from => hint,
+                let after = self.index(hint);
+                let index = match self.records.get(after) {
+                    Some(record) if self.start(record) == from => after,
                     _ => self.first_from(from),
                 };
-                (covered, newly) = self.sack_from(index, end, covered, newly, prior, &mut each);
+                let reached = (covered, newly, hint);
+                (covered, newly, hint) = self.sack_from(index, end, reached, prior, &mut each);
             }
             if let Some(place) = seen.get_mut(slot) {
                 *place = (start, covered);
             }
         }
         if !blocks.is_empty() {
-            self.holes.blocks.seen = seen;
+            let known = &mut *self.holes.blocks;
+            (known.seen, known.hint) = (seen, hint);
         }
         ByteCount::new(newly)
     }
@@ -641,7 +652,7 @@ impl Scoreboard {
         let packets = if self.holes.lost == 0 && self.holes.retransmitted == 0 {
             self.records.len() as u64 - u64::from(self.holes.sacked_records)
         } else {
-            let of = |record: &Record| match record.mark() {
+            let of = |record: &Record| match record.mark {
                 Mark::Lost | Mark::Sacked => 0,
                 Mark::Sent | Mark::Resent => 1,
                 Mark::Probed => 2,
@@ -660,7 +671,7 @@ impl Scoreboard {
     /// sent again counts twice in flight.
     pub fn clear_lost(&mut self) {
         for record in &mut self.records {
-            let mark = match record.mark() {
+            let mark = match record.mark {
                 Mark::Lost if !record.is_absent() => Mark::Sent,
                 Mark::Resent if record.is_absent() => {
                     // The one copy there is.
@@ -670,7 +681,7 @@ impl Scoreboard {
                 Mark::Resent => Mark::Probed,
                 other => other,
             };
-            record.set_mark(mark);
+            record.mark = mark;
         }
         self.holes.undone = self.end;
         self.rebuild();
@@ -679,8 +690,8 @@ impl Scoreboard {
     /// The peer dropped data that it had SACKed (RFC 2018 section 8): forget all SACK marks.
     pub fn reset_sacked(&mut self) {
         for record in &mut self.records {
-            if record.mark() == Mark::Sacked {
-                record.set_mark(Mark::Sent);
+            if record.mark == Mark::Sacked {
+                record.mark = Mark::Sent;
             }
         }
         self.holes.high_sacked = 0;
@@ -706,11 +717,13 @@ impl Scoreboard {
     }
 
     /// The lowest record.
+    #[inline]
     pub fn first(&self) -> Option<SentSegment> {
         self.records.front().map(|r| r.view(self.una))
     }
 
     /// The highest record.
+    #[inline]
     pub fn last(&self) -> Option<SentSegment> {
         self.records.back().map(|r| r.view(self.start(r)))
     }

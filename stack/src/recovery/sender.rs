@@ -8,6 +8,7 @@ use super::state::Episode;
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
+use crate::rng::Rng;
 use crate::sparse::{Rarely, Sparse};
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Lower, Needs, RtoPolicy,
@@ -113,8 +114,8 @@ pub struct Sender<C, R> {
     pub(super) rate: RateEstimator,
     pub(super) cc: C,
     pub(super) rare: Rarely<Rare>,
-    /// Of the connection's own random numbers.
-    pub(super) seed: u64,
+    /// [`SenderStats::local_drops`], which many have that have nothing else to count.
+    pub(super) local_drops: u64,
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -133,6 +134,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let mut board = Scoreboard::new();
         board.set_start(start);
         let needs = cc.needs();
+        let draws_rto = rto.wants_entropy();
+        let mut rare = Rarely::<Rare>::default();
+        if draws_rto {
+            rare.asked.rng = Some(Box::new(Rng::new(seed)));
+        }
         Self {
             una: start,
             nxt: start,
@@ -142,14 +148,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             heeds_progress: detector.heeds_progress(),
             probes_tail: detector.tail_loss_probe(),
             has_reorder_timer: detector.has_reorder_timer(),
-            draws_rto: rto.wants_entropy(),
+            draws_rto,
             detector,
             needs,
             cc,
             rto,
             rtt,
             rate: RateEstimator::of(&needs),
-            seed,
+            local_drops: 0,
             episode: Episode::Open,
             recover: start,
             force_one: false,
@@ -169,7 +175,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             last_sent_at: Instant::ZERO,
             segments: 0,
             validates: false,
-            rare: Rarely::default(),
+            rare,
         }
     }
 
@@ -207,7 +213,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
     /// Counters.
     pub fn stats(&self) -> SenderStats {
-        self.rare.counted.told(self.segments)
+        SenderStats {
+            segments: self.segments,
+            local_drops: self.local_drops,
+            ..self.rare.counted.told()
+        }
     }
     /// Timeouts in a row without progress.
     pub fn retries(&self) -> u32 {
@@ -493,7 +503,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         if self.probe_due {
             self.probe_due = false;
-            self.rare.asked.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
+            self.rare.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
             self.probe_unmeasured = true;
             self.rare.counted.tail_loss_probes += 1;
         }

@@ -45,7 +45,6 @@ pub(super) struct Counted {
     pub(super) fast_recoveries: u64,
     pub(super) ecn_reductions: u64,
     pub(super) lost_bytes: u64,
-    pub(super) local_drops: u64,
     pub(super) ce_bytes: u64,
     pub(super) timeouts: u32,
     pub(super) timeouts_full_window: u32,
@@ -63,7 +62,6 @@ impl Counted {
         fast_recoveries: 0,
         ecn_reductions: 0,
         lost_bytes: 0,
-        local_drops: 0,
         ce_bytes: 0,
         timeouts: 0,
         timeouts_full_window: 0,
@@ -74,8 +72,8 @@ impl Counted {
         undone: 0,
     };
 
-    /// All counters, with what each segment moves.
-    pub(super) fn told(&self, segments: u64) -> SenderStats {
+    /// These, and zero for the others.
+    pub(super) fn told(&self) -> SenderStats {
         SenderStats {
             retransmits: self.retransmits,
             retransmitted_bytes: self.retransmitted_bytes,
@@ -89,9 +87,8 @@ impl Counted {
             lost_bytes: self.lost_bytes,
             tail_loss_probes: self.tail_loss_probes.into(),
             undone: self.undone.into(),
-            local_drops: self.local_drops,
             ce_bytes: self.ce_bytes,
-            segments,
+            ..SenderStats::default()
         }
     }
 }

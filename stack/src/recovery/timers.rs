@@ -8,7 +8,6 @@ use super::sender::Sender;
 use super::spurious::{Frto, UndoRecord};
 use super::state::Episode;
 use super::tlp;
-use crate::rng::Rng;
 use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, TraceEvent};
 use narrows_congestion::{
@@ -58,7 +57,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn arm_pto(&mut self, now: Instant) {
         self.arm_pto_if(now, |s| {
             s.may_probe()
-                && (s.rare.as_changed()).is_none_or(|rare| rare.asked.tlp.is_none())
+                && (s.rare.as_changed()).is_none_or(|rare| rare.tlp.is_none())
                 && !s.probe_unmeasured
                 && s.backoff == 0
         });
@@ -98,9 +97,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The next of the connection's random numbers.
     #[inline(never)]
     fn entropy(&mut self) -> u64 {
-        let seed = self.seed;
-        let rng = (self.rare.asked.rng).get_or_insert_with(|| Box::new(Rng::new(seed)));
-        rng.next_u64()
+        self.rare.asked.rng.as_mut().map_or(0, |rng| rng.next_u64())
     }
 
     /// The timeout that would be armed now.
@@ -182,7 +179,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         self.rto_at = Sparse::NONE;
         self.pto_at = Sparse::NONE;
-        Rare::forget_tlp(&mut self.rare);
+        self.rare.clear(|rare| &mut rare.tlp);
         self.probe_due = false;
         let Some(first) = self.board.first() else {
             return;

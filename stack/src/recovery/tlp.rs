@@ -3,6 +3,7 @@
 
 use crate::recovery::scoreboard::AbsSeq;
 use narrows_congestion::{Duration, RttEstimator};
+use std::num::NonZeroU64;
 
 /// The probe timeout before the first RTT sample (section 7.2).
 const INITIAL_PTO: Duration = Duration::from_secs(1);
@@ -49,38 +50,39 @@ pub enum TlpOutcome {
 /// A probe that is in flight. At most one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlpEpisode {
-    end_seq: AbsSeq,
-    is_retrans: bool,
+    /// Four times `end_seq`, and 2 if `is_retrans`, and 1: so there is a word for none.
+    word: NonZeroU64,
 }
 
 impl TlpEpisode {
     /// A probe was sent. `end_seq`: SND.NXT after it; `is_retrans`: it was a retransmission,
     /// not new data.
     pub const fn new(end_seq: AbsSeq, is_retrans: bool) -> Self {
+        let word = end_seq << 2 | (is_retrans as u64) << 1;
         Self {
-            end_seq,
-            is_retrans,
+            word: NonZeroU64::MIN.saturating_add(word),
         }
     }
 
     /// `TLP.end_seq`.
     pub const fn end_seq(&self) -> AbsSeq {
-        self.end_seq
+        self.word.get() >> 2
     }
 
     /// `TLP.is_retrans`.
     pub const fn is_retrans(&self) -> bool {
-        self.is_retrans
+        self.word.get() & 2 != 0
     }
 
     /// `TLP_process_ack` of section 7.4.2. Anything but [`TlpOutcome::Pending`] ends the
     /// episode; so do fast recovery and a timeout, which the caller sees.
     pub fn on_ack(&self, facts: &TlpFacts) -> TlpOutcome {
-        if facts.ack < self.end_seq {
+        let end_seq = self.end_seq();
+        if facts.ack < end_seq {
             TlpOutcome::Pending
-        } else if !self.is_retrans || facts.dsack.is_some_and(|(_, end)| end == self.end_seq) {
+        } else if !self.is_retrans() || facts.dsack.is_some_and(|(_, end)| end == end_seq) {
             TlpOutcome::NoLoss
-        } else if facts.ack > self.end_seq {
+        } else if facts.ack > end_seq {
             TlpOutcome::Repaired
         } else if facts.duplicate {
             TlpOutcome::NoLoss

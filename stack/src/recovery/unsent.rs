@@ -1,7 +1,6 @@
 //! What did not leave, or did not pass: segments that the device refused, that the peer's closed
 //! window had no place for, or that are too big for the path. None is a loss by congestion.
 
-use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
@@ -29,7 +28,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The device refused the segment that starts at `start`: it never left.
     pub fn on_local_drop(&mut self, start: AbsSeq, congestion: bool, now: Instant) {
-        self.rare.counted.local_drops += 1;
+        self.local_drops += 1;
         let Some(segment) = self.board.get(start) else {
             return;
         };
@@ -64,11 +63,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if again
             && self
                 .rare
-                .asked
                 .tlp
                 .is_some_and(|t| t.is_retrans() && t.end_seq() == end)
         {
-            Rare::forget_tlp(&mut self.rare);
+            self.rare.clear(|rare| &mut rare.tlp);
             self.probe_unmeasured = false;
             self.probe_due = true;
             self.rare.counted.tail_loss_probes -= 1;
@@ -86,7 +84,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.nxt = start;
             self.rate.on_unsent(start);
             // What leaves in its stead is of a later window.
-            self.rare.answered = self.rare.answered.min(start);
+            if let Some(rare) = self.rare.changed() {
+                rare.answered = rare.answered.min(start);
+            }
             self.recover = self.recover.min(start);
         } else {
             self.board.mark_absent(start);

@@ -24,11 +24,11 @@ pub struct HostApp {
     to_start: Vec<(Instant, u32)>,
 }
 
-/// A role, and when its timer is due.
+/// A role, and when its timer is due: [`Instant::MAX`] is never.
 #[derive(Debug)]
 struct Running {
     role: Box<dyn Role>,
-    timer: Option<Instant>,
+    timer: Instant,
 }
 
 impl HostApp {
@@ -47,7 +47,13 @@ impl HostApp {
     pub fn add(&mut self, role: Box<dyn Role>, traffic: u16, tcp: Arc<TcpConfig>, start: Instant) {
         let number = self.roles.len() as u32;
         let tcp = role.tcp(&tcp).map_or(tcp, Arc::new);
-        push_short(&mut self.roles, Running { role, timer: None });
+        push_short(
+            &mut self.roles,
+            Running {
+                role,
+                timer: Instant::MAX,
+            },
+        );
         self.parts.add_role(traffic, tcp);
         push_short(&mut self.to_start, (start, number));
     }
@@ -78,7 +84,7 @@ impl HostApp {
         };
         let Running { role, timer } = &mut self.roles[role as usize];
         call(&mut **role, &mut io);
-        let due = role.poll_timeout();
+        let due = role.poll_timeout().unwrap_or(Instant::MAX);
         if due != *timer {
             *timer = due;
             self.find_next();
@@ -87,7 +93,7 @@ impl HostApp {
 
     fn find_next(&mut self) {
         let start = self.to_start.last().map(|(at, _)| *at);
-        let timers = self.roles.iter().filter_map(|r| r.timer);
+        let timers = self.roles.iter().map(|r| r.timer);
         self.next = timers.chain(start).min().unwrap_or(Instant::MAX);
     }
 
@@ -155,7 +161,7 @@ impl SimApp for HostApp {
         self.start_due(tcp, now);
         for role in 0..self.roles.len() as u32 {
             let timer = self.roles[role as usize].timer;
-            if timer.is_some_and(|at| at <= now) {
+            if timer <= now {
                 self.with(tcp, now, role, |role, io| role.timeout(io));
             }
         }

@@ -88,6 +88,12 @@ impl<P> Slab<P> {
     #[cold]
     fn grow(&mut self, hop: Hop, body: P) -> u32 {
         let i = self.hops.len() as u32;
+        if self.hops.len() == self.hops.capacity() {
+            // Of a vector that doubles, up to half would never be needed.
+            let more = (self.hops.len() / 8).max(64);
+            self.hops.reserve_exact(more);
+            self.bodies.reserve_exact(more);
+        }
         self.hops.push(hop);
         self.bodies.push(body);
         i

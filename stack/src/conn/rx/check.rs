@@ -70,7 +70,7 @@ impl<T: TcpTypes> Connection<T> {
                 Some(_) => {}
                 // RFC 7323 section 3.2: a segment without the option is dropped.
                 None => {
-                    self.stats.change().unacceptable_in += 1;
+                    self.exceptions.change().unacceptable_in += 1;
                     return None;
                 }
             }
@@ -98,7 +98,7 @@ impl<T: TcpTypes> Connection<T> {
         };
         if !acceptable {
             if rst {
-                self.stats.change().unacceptable_in += 1;
+                self.exceptions.change().unacceptable_in += 1;
                 return None;
             }
             self.note_old_text(start, text_len);
@@ -132,7 +132,7 @@ impl<T: TcpTypes> Connection<T> {
         if occupies_sequence_space {
             // It may be a retransmission whose ACK was lost: answer without delay or limit, the
             // peer's own retransmission timer is limit enough.
-            self.stats.change().unacceptable_in += 1;
+            self.exceptions.change().unacceptable_in += 1;
             self.ack.force();
         } else {
             self.challenge_ack(now);
@@ -147,8 +147,9 @@ impl<T: TcpTypes> Connection<T> {
         let from = start.max(0) as u64;
         let to = (start + text_len as i64).max(0) as u64;
         if from < to && to <= self.rcv_nxt {
-            self.stats.change().duplicates_in += 1;
-            let _ = self.ooo.insert(from..to, self.rcv_nxt, |_| {});
+            self.exceptions.change().duplicates_in += 1;
+            let most = self.config.buffers.out_of_order_ranges();
+            let _ = self.ooo.insert(from..to, self.rcv_nxt, most, |_| {});
         }
     }
 }

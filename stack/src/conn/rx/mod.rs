@@ -114,7 +114,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Answer a suspicious segment with an ACK, unless too many were sent (RFC 5961 section 7).
     pub(super) fn challenge_ack(&mut self, now: Instant) {
-        self.stats.change().unacceptable_in += 1;
+        self.exceptions.change().unacceptable_in += 1;
         if self
             .rare
             .challenge
@@ -122,7 +122,7 @@ impl<T: TcpTypes> Connection<T> {
             .take(now)
             == Verdict::Send
         {
-            self.stats.change().challenge_acks += 1;
+            self.exceptions.change().challenge_acks += 1;
             self.challenge_due = true;
         }
     }

@@ -45,7 +45,7 @@ impl<T: TcpTypes> Connection<T> {
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
         if !self.acknowledges_syn(tcp.ack) {
-            self.stats.change().unacceptable_in += 1;
+            self.exceptions.change().unacceptable_in += 1;
             self.rare.reset_due = Some(tcp.ack);
             return;
         }

@@ -42,7 +42,8 @@ impl<T: TcpTypes> Connection<T> {
             end = kept;
         }
         let buf = &mut self.recv_buf;
-        let outcome = self.ooo.insert(start..end, before, |new| {
+        let most = self.config.buffers.out_of_order_ranges();
+        let outcome = self.ooo.insert(start..end, before, most, |new| {
             let from = skip + (new.start - start) as usize;
             buf.write(
                 new.start,
@@ -60,16 +61,16 @@ impl<T: TcpTypes> Connection<T> {
                 self.ack.force();
             }
             Inserted::OutOfOrder => {
-                self.stats.change().out_of_order_in += 1;
+                self.exceptions.change().out_of_order_in += 1;
                 self.recharge();
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Duplicate => {
-                self.stats.change().duplicates_in += 1;
+                self.exceptions.change().duplicates_in += 1;
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::TooManyRanges => {
-                self.stats.change().out_of_order_dropped += 1;
+                self.exceptions.change().out_of_order_dropped += 1;
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Empty => {}
@@ -124,7 +125,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     fn heed_mark(&mut self, ecn: Ecn, flags: Flags) {
         if ecn == Ecn::Ce {
-            self.stats.change().ce_in += 1;
+            self.exceptions.change().ce_in += 1;
         }
         match self.ecn.on_data(ecn, flags) {
             MarkEffect::None => {}

@@ -558,7 +558,7 @@ impl<T: TcpTypes> Connection<T> {
                 let mut mss = self.snd.mss().get();
                 if self.snd.is_mtu_probe(start) {
                     mss = mss.max(payload_len as u64);
-                    self.stats.change().mtu_probes -= 1;
+                    self.exceptions.change().mtu_probes -= 1;
                     self.drop_mtu_probe();
                 }
                 let segments = (payload_len as u64).div_ceil(mss).max(1);

@@ -22,7 +22,7 @@ impl Scoreboard {
     /// in flight. False if nothing changed: no such record, SACKed, or lost and waiting.
     pub fn mark_lost(&mut self, start: AbsSeq) -> bool {
         match self.find(start) {
-            Some(index) if !matches!(self.records[index].mark(), Mark::Sacked | Mark::Lost) => {
+            Some(index) if !matches!(self.records[index].mark, Mark::Sacked | Mark::Lost) => {
                 self.judge(index);
                 true
             }
@@ -94,7 +94,7 @@ impl Scoreboard {
             || self.holes.runs_above >= dup_thresh.max(1)
         {
             step!(self);
-            match self.records[index].mark() {
+            match self.records[index].mark {
                 Mark::Sacked => self.leave_sacked_above(index),
                 Mark::Sent => {
                     marked += u64::from(self.records[index].len);
@@ -125,15 +125,15 @@ impl Scoreboard {
         self.holes.retransmitted = 0;
         for index in 0..self.records.len() {
             let record = &mut self.records[index];
-            if record.mark() == Mark::Sacked {
+            if record.mark == Mark::Sacked {
                 continue;
             }
             let len = u64::from(record.len);
-            if record.mark() != Mark::Lost {
+            if record.mark != Mark::Lost {
                 marked += len;
                 record.set_absent(false);
             }
-            record.set_mark(Mark::Lost);
+            record.mark = Mark::Lost;
             self.holes.lost += len as u32;
             self.insert_waiting(index);
         }

@@ -69,19 +69,19 @@ impl Scoreboard {
     }
 
     pub(super) fn is_sacked(&self, index: usize) -> bool {
-        (self.records.get(index)).is_some_and(|r| r.mark() == Mark::Sacked)
+        (self.records.get(index)).is_some_and(|r| r.mark == Mark::Sacked)
     }
 
     /// Moves a record that is not SACKed to another such state: counters and lists.
     #[inline]
     pub(super) fn set_mark(&mut self, index: usize, to: Mark) {
         let record = &mut self.records[index];
-        let from = record.mark();
+        let from = record.mark;
         if from == to {
             return;
         }
         let len = record.len;
-        record.set_mark(to);
+        record.mark = to;
         self.uncount(from, len);
         self.count(to, len);
         if from == Mark::Lost {
@@ -114,16 +114,16 @@ impl Scoreboard {
     }
 
     /// Marks what is not SACKed yet from `index` on and ends at or below `end`. Returns the
-    /// end of what is now SACKed without a gap, and the running total `newly`.
+    /// end of what is now SACKed without a gap, the running total `newly`, and the number of the
+    /// record after the last one marked.
     pub(super) fn sack_from(
         &mut self,
         mut index: usize,
         end: AbsSeq,
-        mut covered: AbsSeq,
-        mut newly: u64,
+        (mut covered, mut newly, mut hint): (AbsSeq, u64, u32),
         prior: AbsSeq,
         each: &mut impl FnMut(&SentSegment),
-    ) -> (AbsSeq, u64) {
+    ) -> (AbsSeq, u64, u32) {
         let judged = self.index(self.frontier);
         loop {
             let next = self.skip_sacked(index);
@@ -141,7 +141,7 @@ impl Scoreboard {
                 break;
             }
             step!(self);
-            record.set_mark(Mark::Sacked);
+            record.mark = Mark::Sacked;
             self.unlink_from(index, before.mark);
             self.records[index].next = self.id(index + 1);
             self.uncount(before.mark, len);
@@ -156,7 +156,7 @@ impl Scoreboard {
             holes.sacked += len;
             holes.sacked_records += 1;
             holes.high_sacked = holes.high_sacked.max(before.end);
-            holes.blocks.hint = next;
+            hint = next;
             if index >= judged {
                 holes.sacked_above += len;
                 holes.runs_above = holes.runs_above + 1 - joined;
@@ -165,7 +165,7 @@ impl Scoreboard {
             each(&SentSegment { mark, ..before });
             index += 1;
         }
-        (covered, newly)
+        (covered, newly, hint)
     }
 
     /// The first record from `index` on that is not SACKed, or the number of records.
@@ -198,7 +198,7 @@ impl Scoreboard {
         let mut end = self.una;
         let mut count = 0;
         for r in &self.records {
-            let untouched = r.mark() == Mark::Sent && r.transmissions == 1;
+            let untouched = r.mark == Mark::Sent && r.transmissions() == 1;
             let together = r.sent_at == first.sent_at
                 && r.order == first.order
                 && r.delivered == first.delivered;
@@ -246,7 +246,7 @@ impl Scoreboard {
     pub(super) fn trim_first(&mut self, ack: AbsSeq, above: bool) -> u64 {
         let record = &mut self.records[0];
         let cut = (ack as u32).wrapping_sub(record.start) as u16;
-        let mark = record.mark();
+        let mark = record.mark;
         record.start = ack as u32;
         record.len -= cut;
         self.forget_seen();
@@ -318,7 +318,7 @@ impl Scoreboard {
 
     /// Takes the record out of the list of its state.
     pub(super) fn unlink(&mut self, index: usize) {
-        self.unlink_from(index, self.records[index].mark());
+        self.unlink_from(index, self.records[index].mark);
     }
 
     #[inline]
@@ -375,7 +375,7 @@ impl Scoreboard {
         let mut in_flight = Vec::new();
         for index in 0..self.records.len() {
             let record = &self.records[index];
-            let (mark, sent_at, len) = (record.mark(), record.sent_at, record.len);
+            let (mark, sent_at, len) = (record.mark, record.sent_at, record.len);
             let since = Reverse(self.retransmissions.wrapping_sub(record.order));
             match mark {
                 Mark::Sacked => {
@@ -460,7 +460,7 @@ impl Scoreboard {
             .records
             .iter()
             .enumerate()
-            .filter(|(_, r)| r.mark() == Mark::Lost)
+            .filter(|(_, r)| r.mark == Mark::Lost)
         {
             assert_eq!(id, self.id(index), "the waiting list is in sequence order");
             assert_eq!(

@@ -39,17 +39,13 @@ pub(super) struct Record {
     pub(super) order: u32,
     /// The sequence space it takes: no packet has more, whatever the path's MTU.
     pub(super) len: u16,
-    /// How often it was sent; stays at 255.
-    pub(super) transmissions: u8,
-    state: State,
+    /// How often it was sent, and whether it [is absent](Self::is_absent).
+    sent: u8,
+    pub(super) mark: Mark,
 }
 
-/// A mark, and whether the segment [is absent](Record::is_absent).
-#[derive(Clone, Copy, Debug)]
-struct State(u8);
-
-const MARK: u8 = 7;
-const ABSENT: u8 = 8;
+const TIMES: u8 = 127;
+const ABSENT: u8 = 128;
 
 impl Record {
     /// Sent for the first time, and in no list.
@@ -63,35 +59,33 @@ impl Record {
             next: NIL,
             order: 0,
             len,
-            transmissions: 1,
-            state: State(Mark::Sent as u8),
+            sent: 1,
+            mark: Mark::Sent,
         }
     }
 
+    /// How often it was sent; stays at 127.
     #[inline]
-    pub(super) fn mark(&self) -> Mark {
-        match self.state.0 & MARK {
-            0 => Mark::Sent,
-            1 => Mark::Probed,
-            2 => Mark::Lost,
-            3 => Mark::Resent,
-            _ => Mark::Sacked,
-        }
+    pub(super) fn transmissions(&self) -> u8 {
+        self.sent & TIMES
     }
 
+    /// It is sent once more.
     #[inline]
-    pub(super) fn set_mark(&mut self, mark: Mark) {
-        self.state.0 = self.state.0 & !MARK | mark as u8;
+    pub(super) fn count_transmission(&mut self) {
+        if self.transmissions() < TIMES {
+            self.sent += 1;
+        }
     }
 
     /// Lost because it never left or cannot pass: no evidence will say that it was not. If it is
     /// sent again, that is the only copy.
     pub(super) fn is_absent(&self) -> bool {
-        self.state.0 & ABSENT != 0
+        self.sent & ABSENT != 0
     }
 
     pub(super) fn set_absent(&mut self, is: bool) {
-        self.state.0 = self.state.0 & !ABSENT | if is { ABSENT } else { 0 };
+        self.sent = self.sent & !ABSENT | if is { ABSENT } else { 0 };
     }
 
     /// One past its last sequence number, if `start` is its first.
@@ -109,8 +103,8 @@ impl Record {
             sent_at: self.sent_at,
             delivered: self.delivered,
             order: self.order,
-            mark: self.mark(),
-            transmissions: self.transmissions,
+            mark: self.mark,
+            transmissions: self.transmissions(),
         }
     }
 }
