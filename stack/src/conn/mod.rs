@@ -17,6 +17,7 @@ mod deadlines;
 pub mod ecn;
 mod ends;
 mod fast_open;
+mod few;
 pub mod flow_window;
 mod handshake;
 pub mod icmp;

@@ -4,10 +4,10 @@
 //! The bytes themselves lie in the receive buffer; here are only ranges of stream offsets. With
 //! nothing out of order every call is a comparison or two.
 
+use super::few::Few;
 use crate::wire::{SackBlock, SackBlocks, Seq};
 use core::cmp::Ordering;
 use core::ops::Range;
-use std::collections::BTreeMap;
 
 /// What [`Reassembly::insert`] made of a segment's text.
 #[must_use]
@@ -63,7 +63,7 @@ struct Held {
     latest: Place,
 }
 
-type Ranges = BTreeMap<Place, Held>;
+type Ranges = Few<Place, Held>;
 
 /// The ranges received beyond RCV.NXT, as stream offsets.
 ///
@@ -82,7 +82,7 @@ struct Disorder {
     /// Disjoint, not touching, all beyond RCV.NXT.
     held: Ranges,
     /// Where the ranges begin, by `latest`: the order of the SACK blocks.
-    recent: BTreeMap<Place, u64>,
+    recent: Few<Place, u64>,
     insertions: u64,
     bytes: u64,
     /// The duplicate to report in the next SACK option, once.
@@ -151,7 +151,7 @@ impl Reassembly {
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + '_ {
         static NONE: Ranges = Ranges::new();
         let held = self.disorder.as_ref().map_or(&NONE, |d| &d.held);
-        held.iter().map(|(start, h)| start.0..h.end)
+        held.iter().map(|(start, held)| start.0..held.end)
     }
 
     /// Whether a SACK option is due for a duplicate.
@@ -249,7 +249,7 @@ impl Disorder {
         if let Some(latest) = &mut self.latest
             && latest.end == start
             && latest.until > end
-            && let Some(held) = self.held.get_mut(&Place(latest.start))
+            && let Some(held) = self.held.get_mut(Place(latest.start))
         {
             latest.end = end;
             held.end = end;
@@ -266,14 +266,18 @@ impl Disorder {
         }
         let from = start.max(rcv_nxt);
         // What it touches or overlaps: a range that begins before it, and those that begin in it.
-        let below = (self.held.range(..=Place(from)).next_back())
-            .map(|(start, held)| (start.0, *held))
+        let below = (self.held.last_to(Place(from)))
+            .map(|(start, held)| (start.0, held))
             .filter(|(_, held)| held.end >= from);
-        let within = Place(from + 1)..=Place(end);
+        let next_within = |held: &Ranges| {
+            let next = held.first_from(Place(from + 1));
+            next.map(|(start, held)| (start.0, held))
+                .filter(|(start, _)| *start <= end)
+        };
         if self.held.len() >= max_ranges
             && start > rcv_nxt
             && below.is_none()
-            && self.held.range(within.clone()).next().is_none()
+            && next_within(&self.held).is_none()
         {
             return Inserted::TooManyRanges;
         }
@@ -283,10 +287,6 @@ impl Disorder {
         let mut merged = below.map_or(from, |(start, _)| start)..end;
         let mut at = from;
         let mut duplicate = None;
-        let next_within = |held: &Ranges| {
-            let next = held.range(within.clone()).next();
-            next.map(|(start, held)| (start.0, *held))
-        };
         let mut joined = below.or_else(|| next_within(&self.held));
         while let Some((held_start, held)) = joined {
             if at < held_start {
@@ -340,14 +340,14 @@ impl Disorder {
                 let latest = Place(self.insertions);
                 self.insertions += 1;
                 if let Some(held) = was {
-                    self.recent.remove(&held.latest);
+                    self.recent.remove(held.latest);
                 }
                 self.recent.insert(latest, start);
                 latest
             }
         };
         self.held.insert(Place(start), Held { end, latest });
-        let next = self.held.range(Place(end)..).next();
+        let next = self.held.first_from(Place(end));
         let until = next.map_or(u64::MAX, |(start, _)| start.0);
         self.latest = Some(Latest { start, end, until });
         self.known = 0;
@@ -355,8 +355,8 @@ impl Disorder {
 
     /// The range that begins at `start` is held no more.
     fn forget(&mut self, start: u64) {
-        if let Some(held) = self.held.remove(&Place(start)) {
-            self.recent.remove(&held.latest);
+        if let Some(held) = self.held.remove(Place(start)) {
+            self.recent.remove(held.latest);
             self.bytes -= held.end - start;
             self.latest = self.latest.filter(|latest| latest.start != start);
             self.known = 0;
@@ -365,7 +365,7 @@ impl Disorder {
 
     fn advance(&mut self, rcv_nxt: u64) -> u64 {
         let mut next = rcv_nxt;
-        while let Some((start, held)) = self.held.first_key_value() {
+        while let Some((start, held)) = self.held.iter().next() {
             let start = start.0;
             if start > next {
                 break;
@@ -401,9 +401,9 @@ impl Disorder {
 
     #[inline(never)] // Once, as long as one range grows.
     fn find_blocks(&mut self) {
-        for (block, start) in self.blocks.iter_mut().zip(self.recent.values().rev()) {
-            if let Some(held) = self.held.get(&Place(*start)) {
-                *block = (*start, held.end);
+        for (block, (_, start)) in self.blocks.iter_mut().zip(self.recent.iter().rev()) {
+            if let Some(held) = self.held.get(Place(start)) {
+                *block = (start, held.end);
                 self.known += 1;
             }
         }

@@ -47,7 +47,8 @@ pub(super) struct Cold<T: TcpTypes> {
     pub(super) strangers: StrangerBudget,
     pub(super) tracer: Option<Tracer>,
     pub(super) demux: Demux,
-    pub(super) stray: VecDeque<(IpHeader, TcpHeader)>,
+    #[allow(clippy::box_collection)] // One word for what hardly any has.
+    pub(super) stray: Option<Box<VecDeque<(IpHeader, TcpHeader)>>>,
 }
 
 impl<T: TcpTypes> Cold<T> {
@@ -70,7 +71,7 @@ impl<T: TcpTypes> Cold<T> {
             fast_open_keys: None,
             secrets,
             rng: random(&config, 1),
-            stray: VecDeque::new(),
+            stray: None,
             tracer: None,
             empty: T::Send::default(),
             opens: Opens::default(),
@@ -79,6 +80,11 @@ impl<T: TcpTypes> Cold<T> {
             strangers: StrangerBudget::Unlimited,
             config,
         }
+    }
+
+    /// How many answers to strangers wait to leave.
+    pub(super) fn strays(&self) -> usize {
+        self.stray.as_ref().map_or(0, |stray| stray.len())
     }
 
     /// What is remembered of servers.

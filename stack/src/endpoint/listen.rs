@@ -4,6 +4,7 @@ use super::cookies::{self, SynCookies};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::Early;
 use crate::fast_open::FastOpen;
+use crate::sparse::Sparse;
 use crate::wire::{Flags, TcpHeader};
 use narrows_congestion::short::push_short;
 use narrows_congestion::{Duration, Instant};
@@ -62,7 +63,7 @@ pub(super) struct Listener {
     backlog: usize,
     tcp: Arc<TcpConfig>,
     /// Until then an acknowledgement may be the answer to a cookie.
-    cookies_until: Option<Instant>,
+    cookies_until: Sparse<Instant>,
     /// The user does not keep up with accepting.
     paused: bool,
     /// Connections that their users have and no third segment has confirmed (RFC 7413
@@ -70,7 +71,8 @@ pub(super) struct Listener {
     fast_open_pending: u32,
     /// Those among them that a RST has ended count until these instants: who sends SYNs with
     /// another's address must not free their places.
-    fast_open_reset: VecDeque<Instant>,
+    #[allow(clippy::box_collection)] // One word for what hardly any has.
+    fast_open_reset: Option<Box<VecDeque<Instant>>>,
     pub(super) stats: ListenerStats,
 }
 
@@ -135,10 +137,10 @@ impl Listener {
             local,
             backlog,
             tcp,
-            cookies_until: None,
+            cookies_until: Sparse::NONE,
             paused: false,
             fast_open_pending: 0,
-            fast_open_reset: VecDeque::new(),
+            fast_open_reset: None,
             stats: ListenerStats::default(),
         }
     }
@@ -154,7 +156,7 @@ impl Listener {
             return Admission::Ignore;
         }
         if tcp.flags.contains(Flags::ACK) {
-            let awaited = self.cookies_until.is_some_and(|until| now < until);
+            let awaited = (self.cookies_until.get()).is_some_and(|until| now < until);
             if self.paused && awaited {
                 return Admission::Ignore;
             }
@@ -174,7 +176,7 @@ impl Listener {
         }
         let room = self.has_room();
         if cookies == SynCookies::Always || (!room && cookies == SynCookies::WhenFull) {
-            self.cookies_until = Some(now + cookies::LIFETIME);
+            self.cookies_until = Sparse::some(now + cookies::LIFETIME);
             return Admission::Cookie(self.tcp.clone());
         }
         if !room {
@@ -230,10 +232,14 @@ impl Listener {
     /// Whether one more connection may be given to its user before its handshake is complete; it
     /// counts from now on.
     pub(super) fn take_fast_open(&mut self, most: u32, now: Instant) -> bool {
-        while self.fast_open_reset.front().is_some_and(|at| *at <= now) {
-            self.fast_open_reset.pop_front();
-        }
-        let pending = self.fast_open_pending as usize + self.fast_open_reset.len();
+        let reset = self.fast_open_reset.as_deref_mut();
+        let reset = reset.map_or(0, |reset| {
+            while reset.front().is_some_and(|at| *at <= now) {
+                reset.pop_front();
+            }
+            reset.len()
+        });
+        let pending = self.fast_open_pending as usize + reset;
         let room = pending < most as usize;
         self.fast_open_pending += u32::from(room);
         room
@@ -243,7 +249,8 @@ impl Listener {
     pub(super) fn on_early(&mut self, news: Early) {
         self.fast_open_pending = self.fast_open_pending.saturating_sub(1);
         if let Early::Reset { since } = news {
-            self.fast_open_reset.push_back(since + RESET_COUNTS);
+            let reset = self.fast_open_reset.get_or_insert_default();
+            reset.push_back(since + RESET_COUNTS);
         }
     }
 

@@ -108,8 +108,9 @@ impl<T: TcpTypes> Endpoint<T> {
 
     #[cold]
     pub(crate) fn next_stray(&mut self) -> Option<Packet<<T::Send as SendBuffer>::View<'_>>> {
-        let (ip, tcp) = self.cold.stray.pop_front()?;
-        self.has_strays = !self.cold.stray.is_empty();
+        let stray = self.cold.stray.as_mut()?;
+        let (ip, tcp) = stray.pop_front()?;
+        self.has_strays = !stray.is_empty();
         Some((ip, tcp, self.cold.empty.view(0..0), ByteCount::MAX))
     }
 
@@ -187,7 +188,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Where `next` goes.
     pub(crate) fn destination_of(&self, next: NextOutput) -> Option<IpAddr> {
         match next {
-            NextOutput::Stray => Some(self.cold.stray.front()?.0.dst),
+            NextOutput::Stray => Some(self.cold.stray.as_ref()?.front()?.0.dst),
             NextOutput::Conn(slot) => {
                 let conn = self.slots.get(slot as usize)?.conn.as_ref()?;
                 Some(conn.remote().ip())

@@ -156,14 +156,17 @@ impl<T: TcpTypes> Endpoint<T> {
         if tcp.flags.contains(Flags::RST)
             || !self.cold.config.reset_strangers
             || !sane_source(&tuple)
-            || self.cold.stray.len() >= MAX_STRAY
+            || self.cold.strays() >= MAX_STRAY
         {
             return;
         }
         self.cold.stats.change().resets_sent += 1;
         let (mut answer, reset) = reset_for(ip, tcp, payload.len());
         answer.hop_limit = self.cold.config.tcp.hop_limit;
-        self.cold.stray.push_back((answer, reset));
+        self.cold
+            .stray
+            .get_or_insert_default()
+            .push_back((answer, reset));
         self.has_strays = true;
     }
 
@@ -235,7 +238,7 @@ impl<T: TcpTypes> Endpoint<T> {
         config: Arc<TcpConfig>,
         syn: &TcpHeader,
     ) {
-        if self.cold.stray.len() >= MAX_STRAY {
+        if self.cold.strays() >= MAX_STRAY {
             self.cold.stats.change().backlog_drops += 1;
             return;
         }
@@ -250,7 +253,10 @@ impl<T: TcpTypes> Endpoint<T> {
         if let Some(ts) = &mut answer.options.timestamps {
             ts.val = cookies::stamp(ts.val, &syn);
         }
-        self.cold.stray.push_back((ip, answer));
+        self.cold
+            .stray
+            .get_or_insert_default()
+            .push_back((ip, answer));
         self.has_strays = true;
     }
 

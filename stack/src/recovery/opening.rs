@@ -54,8 +54,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn floor_rto(&mut self, floor: Duration) {
-        if self.rare.rto_floor != floor {
-            self.rare.rto_floor = floor;
+        if self.rare.asked.rto_floor != floor {
+            self.rare.asked.rto_floor = floor;
         }
     }
 

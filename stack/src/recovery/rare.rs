@@ -26,8 +26,6 @@ pub(super) struct Rare {
     pub(super) rto_before: Sparse<Instant>,
     /// One past the highest sequence number ever retransmitted.
     pub(super) retransmitted_to: AbsSeq,
-    /// The RTO is at least this until the first RTT sample, after a SYN timeout (RFC 6298 section 5.7).
-    pub(super) rto_floor: Duration,
     /// When the first of what [`Sender::fruitless`](super::Sender) counts was.
     pub(super) retrying_since: Instant,
     /// When the present episode began, or within it the window was lowered again.
@@ -37,9 +35,11 @@ pub(super) struct Rare {
     pub(super) asked: Rarely<Asked>,
 }
 
-/// What only some configurations ask for.
+/// What only some configurations ask for, and lost SYNs.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
+    /// The RTO is at least this until the first RTT sample, after a SYN timeout (RFC 6298 section 5.7).
+    pub(super) rto_floor: Duration,
     /// No new data before this: a mark came for a window of one segment.
     pub(super) held_until: Instant,
     /// From the first segment on that was paced.
@@ -63,7 +63,6 @@ impl Begins for Rare {
         tlp: None,
         rto_before: Sparse::NONE,
         retransmitted_to: 0,
-        rto_floor: Duration::ZERO,
         retrying_since: Instant::ZERO,
         lowered_at: Instant::ZERO,
         answered: 0,
@@ -73,6 +72,7 @@ impl Begins for Rare {
 
 impl Begins for Asked {
     const BEGINNING: &'static Self = &Self {
+        rto_floor: Duration::ZERO,
         held_until: Instant::ZERO,
         pacer: None,
         rng: None,

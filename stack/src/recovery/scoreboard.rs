@@ -142,10 +142,6 @@ struct Holes {
     /// The others of [`Judged`].
     judged_retransmission: Sparse<Instant>,
     judged_end: AbsSeq,
-    /// End of the highest SACKed record; stale once acknowledged.
-    high_sacked: AbsSeq,
-    /// [`Scoreboard::end`] when all was last said not to be lost.
-    undone: AbsSeq,
     blocks: Rarely<Blocks>,
 }
 
@@ -164,8 +160,6 @@ impl Begins for Holes {
         judged_first_again: false,
         judged_retransmission: Sparse::NONE,
         judged_end: 0,
-        high_sacked: 0,
-        undone: 0,
         blocks: Rarely::new(),
     };
 }
@@ -178,9 +172,13 @@ impl Holes {
     }
 }
 
-/// What only SACK blocks, and segments that overtake others, need.
+/// What only SACK blocks, segments that overtake others, and what was undone need.
 #[derive(Clone, Debug)]
 struct Blocks {
+    /// End of the highest SACKed record; stale once acknowledged.
+    high_sacked: AbsSeq,
+    /// [`Scoreboard::end`] when all was last said not to be lost.
+    undone: AbsSeq,
     seen: [Seen; 4],
     reordering: Reordering,
     /// Number of the record after the one SACKed last: blocks mostly grow.
@@ -189,6 +187,8 @@ struct Blocks {
 
 impl Begins for Blocks {
     const BEGINNING: &'static Self = &Self {
+        high_sacked: 0,
+        undone: 0,
         seen: [(0, 0); 4],
         reordering: Reordering {
             segments: 0,
@@ -467,7 +467,7 @@ impl Scoreboard {
             dropped += 1;
             at = first.end;
             if mark != Mark::Sacked {
-                self.note_delivery(&first, self.holes.high_sacked);
+                self.note_delivery(&first, self.holes.blocks.high_sacked);
                 each(&first);
             }
         }
@@ -540,9 +540,9 @@ impl Scoreboard {
         blocks: &[(AbsSeq, AbsSeq)],
         mut each: impl FnMut(&SentSegment),
     ) -> ByteCount {
-        let prior = self.holes.high_sacked;
         let mut newly = 0;
         let Blocks {
+            high_sacked: prior,
             seen: before,
             mut hint,
             ..
@@ -586,7 +586,7 @@ impl Scoreboard {
         let settled = |h: &Holes| {
             h.are_filled()
                 && h.reno_sacked == 0
-                && h.undone <= self.una
+                && h.blocks.undone <= self.una
                 && h.blocks.reordering == Reordering::default()
         };
         if self.holes.as_changed().is_some_and(settled) {
@@ -664,7 +664,7 @@ impl Scoreboard {
 
     /// One past the highest SACKed sequence number.
     pub fn highest_sacked(&self) -> Option<AbsSeq> {
-        (self.holes.sacked > 0).then_some(self.holes.high_sacked)
+        (self.holes.sacked > 0).then_some(self.holes.blocks.high_sacked)
     }
 
     /// Undo of a spurious timeout or recovery: nothing is lost after all. A record that was
@@ -683,7 +683,7 @@ impl Scoreboard {
             };
             record.mark = mark;
         }
-        self.holes.undone = self.end;
+        self.holes.blocks.undone = self.end;
         self.rebuild();
     }
 
@@ -694,7 +694,9 @@ impl Scoreboard {
                 record.mark = Mark::Sent;
             }
         }
-        self.holes.high_sacked = 0;
+        if let Some(blocks) = (self.holes.changed()).and_then(|h| h.blocks.changed()) {
+            blocks.high_sacked = 0;
+        }
         self.rebuild();
     }
 

@@ -111,7 +111,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .rto
             .rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
         if self.rtt.samples() == 0 {
-            rto.max(self.rare.rto_floor)
+            rto.max(self.rare.asked.rto_floor)
         } else {
             rto
         }

@@ -100,7 +100,7 @@ impl Scoreboard {
                     marked += u64::from(self.records[index].len);
                     self.judge(index);
                 }
-                Mark::Probed if self.view(index).end > self.holes.undone => {
+                Mark::Probed if self.view(index).end > self.holes.blocks.undone => {
                     let segment = self.view(index);
                     marked += segment.end - segment.start;
                     self.holes.judged_end = self.holes.judged_end.max(segment.end);

@@ -155,7 +155,8 @@ impl Scoreboard {
             let holes = &mut *self.holes;
             holes.sacked += len;
             holes.sacked_records += 1;
-            holes.high_sacked = holes.high_sacked.max(before.end);
+            let highest = &mut holes.blocks.high_sacked;
+            *highest = (*highest).max(before.end);
             hint = next;
             if index >= judged {
                 holes.sacked_above += len;

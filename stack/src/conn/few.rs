@@ -1,0 +1,188 @@
+//! An ordered map that mostly has an entry or two, and takes no more memory than these need.
+
+use std::collections::{BTreeMap, btree_map};
+use std::slice;
+
+/// More entries than this are in a tree.
+const FEW: usize = 4;
+
+/// From `K` to `V`.
+#[derive(Clone, Debug)]
+pub(super) enum Few<K, V> {
+    /// In their order.
+    List(Vec<(K, V)>),
+    Tree(BTreeMap<K, V>),
+}
+
+impl<K: Ord + Copy, V: Copy> Few<K, V> {
+    pub(super) const fn new() -> Self {
+        Self::List(Vec::new())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::List(list) => list.len(),
+            Self::Tree(tree) => tree.len(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn iter(&self) -> Iter<'_, K, V> {
+        match self {
+            Self::List(list) => Iter::List(list.iter()),
+            Self::Tree(tree) => Iter::Tree(tree.iter()),
+        }
+    }
+
+    pub(super) fn get(&self, key: K) -> Option<V> {
+        match self {
+            Self::List(list) => list.iter().find(|e| e.0 == key).map(|e| e.1),
+            Self::Tree(tree) => tree.get(&key).copied(),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        match self {
+            Self::List(list) => list.iter_mut().find(|e| e.0 == key).map(|e| &mut e.1),
+            Self::Tree(tree) => tree.get_mut(&key),
+        }
+    }
+
+    /// The last entry at or below `key`.
+    pub(super) fn last_to(&self, key: K) -> Option<(K, V)> {
+        match self {
+            Self::List(list) => list.iter().rfind(|e| e.0 <= key).copied(),
+            Self::Tree(tree) => tree.range(..=key).next_back().map(|(k, v)| (*k, *v)),
+        }
+    }
+
+    /// The first entry at or above `key`.
+    pub(super) fn first_from(&self, key: K) -> Option<(K, V)> {
+        match self {
+            Self::List(list) => list.iter().find(|e| e.0 >= key).copied(),
+            Self::Tree(tree) => tree.range(key..).next().map(|(k, v)| (*k, *v)),
+        }
+    }
+
+    /// The value of `key` is `value` from now on.
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        if let Self::List(list) = self {
+            let at = list.partition_point(|e| e.0 < key);
+            if let Some(entry) = list.get_mut(at).filter(|e| e.0 == key) {
+                entry.1 = value;
+                return;
+            }
+            if list.len() < FEW {
+                if list.len() == list.capacity() {
+                    list.reserve_exact(list.len().max(1));
+                }
+                return list.insert(at, (key, value));
+            }
+            *self = Self::Tree(list.iter().copied().collect());
+        }
+        if let Self::Tree(tree) = self {
+            tree.insert(key, value);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: K) -> Option<V> {
+        match self {
+            Self::List(list) => {
+                let at = list.iter().position(|e| e.0 == key)?;
+                Some(list.remove(at).1)
+            }
+            Self::Tree(tree) => tree.remove(&key),
+        }
+    }
+}
+
+impl<K: Ord + Copy, V: Copy> Default for Few<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Of all entries in their order.
+pub(super) enum Iter<'a, K, V> {
+    List(slice::Iter<'a, (K, V)>),
+    Tree(btree_map::Iter<'a, K, V>),
+}
+
+impl<K: Copy, V: Copy> Iterator for Iter<'_, K, V> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        match self {
+            Self::List(list) => list.next().copied(),
+            Self::Tree(tree) => tree.next().map(|(k, v)| (*k, *v)),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::List(list) => list.size_hint(),
+            Self::Tree(tree) => tree.size_hint(),
+        }
+    }
+}
+
+impl<K: Copy, V: Copy> DoubleEndedIterator for Iter<'_, K, V> {
+    fn next_back(&mut self) -> Option<(K, V)> {
+        match self {
+            Self::List(list) => list.next_back().copied(),
+            Self::Tree(tree) => tree.next_back().map(|(k, v)| (*k, *v)),
+        }
+    }
+}
+
+impl<K: Copy, V: Copy> ExactSizeIterator for Iter<'_, K, V> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u8, u32),
+        Remove(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0..12_u8, any::<u32>()).prop_map(|(k, v)| Step::Insert(k, v)),
+            2 => (0..12_u8).prop_map(Step::Remove),
+        ]
+    }
+
+    proptest! {
+        /// It answers as a tree does.
+        #[test]
+        fn is_an_ordered_map(steps in prop::collection::vec(step(), 1..60)) {
+            let (mut few, mut tree) = (Few::new(), BTreeMap::new());
+            for step in steps {
+                match step {
+                    Step::Insert(k, v) => {
+                        few.insert(k, v);
+                        tree.insert(k, v);
+                    }
+                    Step::Remove(k) => prop_assert_eq!(few.remove(k), tree.remove(&k)),
+                }
+                let all: Vec<_> = tree.iter().map(|(k, v)| (*k, *v)).collect();
+                prop_assert_eq!(few.iter().collect::<Vec<_>>(), all.clone());
+                prop_assert!(few.iter().rev().eq(all.iter().rev().copied()));
+                prop_assert_eq!((few.len(), few.is_empty()), (all.len(), all.is_empty()));
+                for k in 0..13 {
+                    prop_assert_eq!(few.get(k), tree.get(&k).copied());
+                    prop_assert_eq!(few.get_mut(k).copied(), few.get(k));
+                    prop_assert_eq!(few.last_to(k), all.iter().copied().rfind(|e| e.0 <= k));
+                    prop_assert_eq!(few.first_from(k), all.iter().copied().find(|e| e.0 >= k));
+                }
+            }
+        }
+    }
+}
