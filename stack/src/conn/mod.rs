@@ -451,7 +451,17 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// The next thing to tell the user.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.events.any() {
+            self.next_event()
+        } else {
+            None
+        }
+    }
+
+    #[inline(never)] // Few segments bring one.
+    fn next_event(&mut self) -> Option<Event> {
         let (suspects_route, rare) = (self.suspects_route, &self.rare);
         (self.events).pop(self.state, || icmp::last_error(suspects_route, rare))
     }
