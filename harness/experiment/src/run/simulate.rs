@@ -143,12 +143,14 @@ impl<'a> Ears<'a> {
 }
 
 impl Tap<SimPacket> for Ears<'_> {
-    // Most of what there is are ports, of which few want to hear.
+    #[inline(always)]
+    fn hears_ports(&self) -> bool {
+        self.hears_ports
+    }
+
     #[inline(always)]
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &SimPacket) {
-        if self.hears_ports || !matches!(event, TapEvent::PortQueued { .. }) {
-            self.tell(at, event, packet);
-        }
+        self.tell(at, event, packet);
     }
 
     fn pause(&mut self, at: SimTime, event: PauseEvent) {

@@ -114,6 +114,12 @@ pub trait Tap<P> {
     /// Whether to call [`Tap::event`] at all.
     const ACTIVE: bool = true;
 
+    /// Whether it is to be told of [`TapEvent::PortQueued`], which is most of what there is.
+    #[inline]
+    fn hears_ports(&self) -> bool {
+        true
+    }
+
     /// `event` happened to `packet` at `at`. A marked packet is shown as it goes on. What a queue
     /// discipline did to a packet that waited is told when its port is looked at next, with that
     /// time, which may be as much later as a packet takes to the far end of the link.
@@ -137,6 +143,9 @@ impl<P> Tap<P> for NoTap {
 
 impl<P, T: Tap<P>> Tap<P> for &mut T {
     const ACTIVE: bool = T::ACTIVE;
+    fn hears_ports(&self) -> bool {
+        (**self).hears_ports()
+    }
     fn event(&mut self, at: SimTime, event: TapEvent, packet: &P) {
         (**self).event(at, event, packet);
     }

@@ -73,14 +73,8 @@ impl<P: Packet> Network<P> {
             let (rank, to) = (port.head_rank(&self.slab), port.to);
             self.first_event(at, i, time, rank, to);
         }
-        if T::ACTIVE {
-            let event = TapEvent::PortQueued {
-                port: PortId(at),
-                marked,
-                trimmed: false,
-                departs,
-            };
-            tap.event(now, event, self.slab.body(i));
+        if T::ACTIVE && tap.hears_ports() {
+            self.tell_queued(now, at, i, (marked, false), tap);
         }
     }
 
@@ -179,18 +173,28 @@ impl<P: Packet> Network<P> {
         if let Some(time) = arrives {
             self.first_on_link(at, i, time);
         }
-        if T::ACTIVE {
-            tap.event(
-                now,
-                TapEvent::PortQueued {
-                    port: PortId(at),
-                    marked,
-                    trimmed: false,
-                    departs,
-                },
-                self.slab.body(i),
-            );
+        if T::ACTIVE && tap.hears_ports() {
+            self.tell_queued(now, at, i, (marked, false), tap);
         }
+    }
+
+    /// Port `at` has taken the packet in slot `i`, and marked it, or cut its payload.
+    #[cold]
+    pub(super) fn tell_queued<T: Tap<P>>(
+        &self,
+        now: SimTime,
+        at: u32,
+        i: u32,
+        (marked, trimmed): (bool, bool),
+        tap: &mut T,
+    ) {
+        let event = TapEvent::PortQueued {
+            port: PortId(at),
+            marked,
+            trimmed,
+            departs: self.slab.hop(i).depart,
+        };
+        tap.event(now, event, self.slab.body(i));
     }
 
     /// The packet in slot `i` is the first on port `at`'s link and arrives at `time`.

@@ -73,17 +73,8 @@ impl<P: Packet> Network<P> {
         if let (Some(first), Some(time)) = (port.head(), due) {
             self.first_on_link(at, first, time);
         }
-        if T::ACTIVE {
-            tap.event(
-                now,
-                TapEvent::PortQueued {
-                    port: PortId(at),
-                    marked,
-                    trimmed,
-                    departs: self.slab.hop(i).depart,
-                },
-                self.slab.body(i),
-            );
+        if T::ACTIVE && tap.hears_ports() {
+            self.tell_queued(now, at, i, (marked, trimmed), tap);
         }
         self.tell_done(at, now, tap);
         if self.pausing.is_some() {
