@@ -17,6 +17,11 @@ impl SipKey {
         Self { k0, k1 }
     }
 
+    /// Both halves in one word.
+    pub(crate) const fn folded(&self) -> u64 {
+        self.k0 ^ self.k1.rotate_left(32)
+    }
+
     /// From 16 bytes of entropy.
     pub const fn from_bytes(bytes: &[u8; 16]) -> Self {
         let bits = u128::from_le_bytes(*bytes);

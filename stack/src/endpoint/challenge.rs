@@ -87,8 +87,8 @@ impl ConnectionBudget {
 pub struct EndpointBudget {
     limit: ChallengeLimit,
     left: u32,
-    /// When the next number is drawn; `None` before the first.
-    refill_at: Option<Instant>,
+    /// From when on the next number is drawn.
+    refill_at: Instant,
 }
 
 impl EndpointBudget {
@@ -97,7 +97,7 @@ impl EndpointBudget {
         Self {
             limit,
             left: 0,
-            refill_at: None,
+            refill_at: Instant::ZERO,
         }
     }
 
@@ -107,8 +107,8 @@ impl EndpointBudget {
         if period.is_zero() {
             return Verdict::Send;
         }
-        if self.refill_at.is_none_or(|at| now >= at) {
-            self.refill_at = Some(now + period);
+        if now >= self.refill_at {
+            self.refill_at = now + period;
             let drawn = u64::from(count).div_ceil(2) + rng.below(u64::from(count) + 1);
             self.left = if count == 0 {
                 0

@@ -11,7 +11,8 @@ use super::paths::Paths;
 use super::ports::EphemeralPorts;
 use super::stats::{EndpointStats, Opens};
 use super::strangers::StrangerBudget;
-use super::{Tracer, fast_open};
+use super::{SourceAddress, StrangerLimit, SynCookies, Tracer, fast_open};
+use crate::config::TcpConfig;
 use crate::conn::TcpTypes;
 use crate::fast_open::FastOpenKeys;
 use crate::memory::Ledger;
@@ -19,11 +20,12 @@ use crate::rng::Rng;
 use crate::sparse::Rarely;
 use crate::wire::{IpHeader, TcpHeader};
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// See the module.
 pub(super) struct Cold<T: TcpTypes> {
-    pub(super) config: EndpointConfig,
+    pub(super) config: Kept,
     pub(super) free: Vec<u32>,
     pub(super) listeners: Listeners,
     pub(super) secrets: Secrets,
@@ -51,6 +53,31 @@ pub(super) struct Cold<T: TcpTypes> {
     pub(super) stray: Option<Box<VecDeque<(IpHeader, TcpHeader)>>>,
 }
 
+/// The values of an endpoint ([`EndpointConfig`]) that are asked for later.
+pub(super) struct Kept {
+    pub(super) tcp: Arc<TcpConfig>,
+    pub(super) ports: RangeInclusive<u16>,
+    pub(super) reset_strangers: bool,
+    pub(super) syn_cookies: SynCookies,
+    pub(super) source: Option<Arc<dyn SourceAddress>>,
+    pub(super) strangers: Option<StrangerLimit>,
+    fast_open_memory: u32,
+}
+
+impl Kept {
+    fn of(config: EndpointConfig) -> Self {
+        Self {
+            tcp: config.tcp,
+            ports: config.ports,
+            reset_strangers: config.reset_strangers,
+            syn_cookies: config.syn_cookies,
+            source: config.source,
+            strangers: config.strangers,
+            fast_open_memory: config.fast_open_memory,
+        }
+    }
+}
+
 impl<T: TcpTypes> Cold<T> {
     /// Of an endpoint without connections.
     pub(super) fn new(config: EndpointConfig) -> Self {
@@ -69,8 +96,8 @@ impl<T: TcpTypes> Cold<T> {
             cookies: Cookies::new(secrets.cookie()),
             fast_open: None,
             fast_open_keys: None,
+            rng: secrets.random(1),
             secrets,
-            rng: random(&config, 1),
             stray: None,
             tracer: None,
             empty: T::Send::default(),
@@ -78,7 +105,7 @@ impl<T: TcpTypes> Cold<T> {
             stats: Rarely::default(),
             ledger: config.memory.map(Ledger::new),
             strangers: StrangerBudget::Unlimited,
-            config,
+            config: Kept::of(config),
         }
     }
 
@@ -111,11 +138,4 @@ impl Peers {
             over: VecDeque::new(),
         }
     }
-}
-
-/// Stream `number` of an endpoint's random numbers.
-pub(super) fn random(config: &EndpointConfig, number: u64) -> Rng {
-    let key = u128::from_le_bytes(config.secret);
-    let (k0, k1) = (key as u64, (key >> 64) as u64);
-    Rng::stream(k0 ^ k1.rotate_left(32), number)
 }

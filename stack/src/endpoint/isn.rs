@@ -4,6 +4,7 @@
 //! All are the same keyed hash of the addresses, each with a key of its own.
 
 use super::demux::FourTuple;
+use crate::rng::Rng;
 use crate::siphash::SipKey;
 use crate::wire::Seq;
 use narrows_congestion::Instant;
@@ -18,6 +19,11 @@ impl Secrets {
     /// seed in a simulation.
     pub fn new(k0: u64, k1: u64) -> Self {
         Self(SipKey::new(k0, k1))
+    }
+
+    /// Stream `number` of the endpoint's random numbers.
+    pub(super) fn random(&self, number: u64) -> Rng {
+        Rng::stream(self.0.folded(), number)
     }
 
     /// The key for hash tables whose keys peers choose.

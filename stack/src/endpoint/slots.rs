@@ -1,7 +1,7 @@
 //! Where connections are kept: slots, who has something to send, what happened, when they end.
 
 use super::chunks::{Cell, LAST, NOT_QUEUED, Slot};
-use super::cold::{Cold, random};
+use super::cold::Cold;
 use super::demux::{FourTuple, LastFound};
 use super::metrics::PathMetrics;
 use super::ports::EphemeralPorts;
@@ -207,12 +207,12 @@ impl<T: TcpTypes> Endpoint<T> {
 
     pub(super) fn pick_port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
         let demux = &mut self.cold.demux;
-        let config = &self.cold.config;
+        let (config, secrets) = (&self.cold.config, &self.cold.secrets);
         let ports = self.cold.ports.get_or_insert_with(|| {
-            Box::new(EphemeralPorts::new(config.ports.clone(), random(config, 2)))
+            Box::new(EphemeralPorts::new(config.ports.clone(), secrets.random(2)))
         });
         ports
-            .choose(&self.cold.secrets, local, remote, |port| {
+            .choose(secrets, local, remote, |port| {
                 demux
                     .lookup(&FourTuple::new(SocketAddr::new(local, port), remote))
                     .is_none()
