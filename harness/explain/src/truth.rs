@@ -1,6 +1,6 @@
 //! The truth about gaps: what connections, told from inside, waited for.
 //!
-//! A simulated connection tells what it decides ([`TraceEvent`]). From that, and from nothing that
+//! A simulated connection tells what it decides ([`TraceEvent`](narrows::trace::TraceEvent)). From that, and from nothing that
 //! is captured, come the gaps that a capture's explanation is held against.
 
 use crate::gap::{Cause, Gap, Side};
