@@ -7,6 +7,7 @@ use crate::gap::{Cause, Gap, Side};
 mod ends;
 mod feed;
 mod gaps;
+mod outstanding;
 mod way;
 
 pub use ends::EndId;

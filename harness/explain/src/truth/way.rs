@@ -1,6 +1,7 @@
 //! What happens to packets between the ends, as the network tells it: what arrives how late and why,
 //! what vanishes, what a receiver offers.
 
+use super::outstanding::{Outstanding, before};
 use super::{EndId, Question, Truth};
 use crate::gap::Cause;
 use crate::half::RttEstimate;
@@ -32,27 +33,13 @@ impl Passing {
     }
 }
 
-/// What left and is not acknowledged.
-#[derive(Clone, Copy, Debug)]
-struct Out {
-    /// Its first number.
-    seq: u32,
-    /// The number after it.
-    end: u32,
-    /// When it left; nothing is known of when what was sent again did.
-    left: Option<Instant>,
-    /// Copies of it that were not dropped.
-    copies: u32,
-    sacked: bool,
-}
-
 /// What is known of one end of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Way {
     /// When it sent last, and when news of its flight came last.
     left: Instant,
     news: Instant,
-    out: VecDeque<Out>,
+    out: Outstanding,
     /// What was out when something was sent again first, until all of it is acknowledged (RFC 6582).
     recover: Option<u32>,
     /// The largest segment that left.
@@ -119,10 +106,6 @@ const RING: usize = 4_096;
 /// Refused segments that are remembered.
 const REFUSED: usize = 64;
 
-const fn before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
-}
-
 impl Way {
     fn leaves(&mut self, at: Instant, segment: &Passing) {
         if segment.len == 0 {
@@ -130,12 +113,13 @@ impl Way {
         }
         let (seq, end) = (segment.seq, segment.end());
         self.largest = self.largest.max(segment.len);
-        let last = self.out.back().map(|last| last.end);
+        let last = self.out.end();
         if last.is_some_and(|last| before(seq, last)) {
             self.recover = self.recover.or(last);
-            self.leaves_again((seq, end));
+            self.out.leaves_again((seq, end));
         }
-        self.add_new(at, (seq, end));
+        let una = self.told.map_or(seq, |(una, _)| una);
+        self.out.leaves(at, una, (seq, end));
         // It has left at last.
         if let Some(rare) = &mut self.rare {
             rare.refused
@@ -143,52 +127,10 @@ impl Way {
         }
     }
 
-    /// Another copy of what is out.
-    fn leaves_again(&mut self, (seq, end): (u32, u32)) {
-        self.split(seq);
-        self.split(end);
-        // Which copy is acknowledged nobody knows (Karn).
-        for out in self.copies((seq, end)) {
-            out.left = None;
-            out.copies += 1;
-        }
-    }
-
-    /// New text, and what was refused first. What is acknowledged is out no more.
-    fn add_new(&mut self, at: Instant, (seq, end): (u32, u32)) {
-        let una = self.told.map_or(seq, |(una, _)| una);
-        let mut from = if before(seq, una) { una } else { seq };
-        let new = |(seq, end)| Out {
-            seq,
-            end,
-            left: Some(at),
-            copies: 1,
-            sacked: false,
-        };
-        // Where some of it is out already, the new is between that.
-        while before(from, end) && self.out.back().is_some_and(|last| before(from, last.end)) {
-            let place = self.out.partition_point(|out| !before(from, out.end));
-            let (next, after) = (self.out[place].seq, self.out[place].end);
-            if before(from, next) {
-                let to = if before(next, end) { next } else { end };
-                self.out.insert(place, new((from, to)));
-                from = to;
-            } else {
-                from = after;
-            }
-        }
-        if before(from, end) {
-            self.out.push_back(new((from, end)));
-        }
-    }
-
     /// A segment of its arrives: when it left, and for how long it was in queues. Of what was sent again nobody
     /// knows which copy it is.
     fn comes(&mut self, at: Instant, segment: &Passing) -> Option<(Instant, Duration)> {
-        let end = segment.end();
-        let place = self.out.partition_point(|out| before(out.end, end));
-        let out = self.out.get(place).filter(|out| before(out.seq, end))?;
-        let left = out.left?;
+        let left = self.out.holding(segment.end())?.left?;
         let took = at.since(left);
         let least = &mut self.rare.get_or_insert_default().quickest;
         let quickest = least.map_or(took, |quickest| quickest.min(took));
@@ -208,25 +150,6 @@ impl Way {
             (false, false) => {}
         }
         self.closed = closed;
-    }
-
-    /// What is out has a boundary at `at`.
-    fn split(&mut self, at: u32) {
-        let place = self.out.partition_point(|out| !before(at, out.end));
-        if let Some(out) = self.out.get_mut(place)
-            && before(out.seq, at)
-        {
-            let first = Out { end: at, ..*out };
-            out.seq = at;
-            self.out.insert(place, first);
-        }
-    }
-
-    /// What is out of these numbers.
-    fn copies(&mut self, (seq, end): (u32, u32)) -> impl Iterator<Item = &mut Out> {
-        let first = self.out.partition_point(|out| !before(seq, out.end));
-        let out = self.out.range_mut(first..);
-        out.take_while(move |out| !before(end, out.end))
     }
 
     /// Whether a segment is news of what is out: it acknowledges something new, selectively, or what the one
@@ -252,7 +175,7 @@ impl Way {
             return false;
         };
         let mut newest = None;
-        for out in self.copies(block).filter(|out| !out.sacked) {
+        for out in self.out.within(block).filter(|out| !out.sacked) {
             out.sacked = true;
             newest = Some(out.left);
         }
@@ -265,26 +188,20 @@ impl Way {
     /// Whether `ack` acknowledges something new.
     fn acknowledged(&mut self, at: Instant, ack: u32) -> bool {
         let (mut new, mut newest, mut once) = (false, None, true);
-        while let Some(out) = self.out.front().copied()
-            && !before(ack, out.end)
-        {
+        while let Some(out) = self.out.take_acknowledged(ack) {
             if !out.sacked {
                 newest = Some(out.left);
                 once &= out.left.is_some();
             }
             new = true;
-            self.out.pop_front();
         }
+        let all = self.out.is_empty();
+        self.lost &= !all;
         if let Some(rare) = &mut self.rare {
             rare.refused.retain(|(_, refused)| before(ack, *refused));
-            if self.out.is_empty() {
-                rare.too_long = None;
-            }
+            rare.too_long = rare.too_long.filter(|_| !all);
         }
         self.recover = self.recover.filter(|recover| before(ack, *recover));
-        if self.out.is_empty() {
-            self.lost = false;
-        }
         if let Some(Some(left)) = newest.filter(|_| once) {
             self.rtt.add(at.since(left));
         }
@@ -298,7 +215,7 @@ impl Way {
 
     /// Whether what its timer waits for is on its way or has arrived.
     pub(super) fn lost_nothing(&self) -> bool {
-        self.out.front().is_some_and(|first| first.copies > 0)
+        self.out.first().is_some_and(|first| first.copies > 0)
     }
 
     /// Whether anything has left after what was too long for a link that is not.
@@ -324,7 +241,7 @@ impl Way {
             .out
             .iter()
             .any(|out| before(*seq, out.end) && !before(*end, out.end));
-        let later = self.out.back().is_some_and(|last| before(*end, last.end));
+        let later = self.out.end().is_some_and(|last| before(*end, last));
         match later && !earlier {
             true => Refused::Shows,
             false => Refused::Hidden,
@@ -485,7 +402,7 @@ impl Truth {
     pub fn dropped(&mut self, end: EndId, segment: &Passing, too_long: bool) {
         let way = &mut self.ends[end].way;
         way.lost |= segment.len > 0;
-        for out in way.copies((segment.seq, segment.end())) {
+        for out in way.out.within((segment.seq, segment.end())) {
             out.copies = out.copies.saturating_sub(1);
         }
         if too_long {
