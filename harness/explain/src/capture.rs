@@ -1,24 +1,22 @@
 //! Capture files: pcap and pcapng in either byte order, plain or compressed, from a file or a pipe.
 //!
-//! [`pcap_parser`] reads the formats; here are compression, times, interfaces, and a word for how
+//! `blocks` reads the formats; here are compression, times, interfaces, and a word for how
 //! a capture ended. What could be read before a capture broke off counts.
+
+mod blocks;
 
 use crate::link::Link;
 use crate::segment::{self, Content};
+use blocks::{Block, Blocks, Described};
 use narrows::prefetch::prefetch_part;
 use narrows::{ByteCount, Duration, Instant};
-use pcap_parser::pcapng::Block;
-use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
-use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
-/// Bytes read at once.
+/// Bytes of a compressed file that are read at once.
 const BUFFER: usize = 1 << 18;
 /// So far ahead of what is read next what comes then is asked for: some packets.
 const SOON: usize = 512;
-/// The longest block that is read: super-frames have 64 KiB, and big TCP not much more than that.
-const LONGEST_BLOCK: usize = 16 << 20;
 /// Interfaces of a section beyond this are not told apart: a file may declare any number.
 const MOST_INTERFACES: usize = 1 << 16;
 
@@ -156,6 +154,16 @@ struct Interface {
     resolution: u64,
     /// Seconds to add.
     offset: i64,
+}
+
+impl From<Described> for Interface {
+    fn from(described: Described) -> Self {
+        Self {
+            link: Link::of(described.link),
+            resolution: described.resolution,
+            offset: described.offset,
+        }
+    }
 }
 
 impl Interface {
@@ -302,21 +310,7 @@ fn read_from(
     source: Box<dyn Read + '_>,
     packet: &mut dyn FnMut(&Frame<'_>, u64),
 ) -> Result<Contents, CaptureError> {
-    let mut source = decompressed(source)?;
-    let magic = first_bytes(&mut source)?;
-    let whole = Full(io::Cursor::new(magic.clone()).chain(source));
-    let mut reader: Box<dyn PcapReaderIterator + '_> = match magic[..] {
-        [] => return Err(CaptureError::Empty),
-        [0x0a, 0x0d, 0x0d, 0x0a] => match PcapNGReader::new(BUFFER, whole) {
-            Ok(reader) => Box::new(reader),
-            Err(error) => return began_badly(&error, magic),
-        },
-        [0xa1, 0xb2, ..] | [.., 0xb2, 0xa1] => match LegacyPcapReader::new(BUFFER, whole) {
-            Ok(reader) => Box::new(reader),
-            Err(error) => return began_badly(&error, magic),
-        },
-        _ => return Err(CaptureError::Unknown { magic }),
-    };
+    let mut blocks = Blocks::new(decompressed(source)?)?;
     let mut interfaces: Vec<Interface> = Vec::new();
     let mut contents = Contents {
         packets: 0,
@@ -325,69 +319,27 @@ fn read_from(
         set_back: Duration::ZERO,
         end: End::Complete,
     };
-    let mut capacity = BUFFER;
-    let blocks = magic[0] == 0x0a;
     // By interface, of which there are no more than are told apart.
     let mut clocks: Vec<Steady> = Vec::new();
     loop {
-        if blocks && is_too_short(reader.data()) {
-            let why = "a block that is shorter than its own head".to_owned();
-            contents.end = End::Garbled { why };
-            break;
-        }
-        let consumed = match reader.next() {
-            Ok((offset, block)) => {
-                if let Some(mut frame) = frame_of(&block, &mut interfaces, &mut contents) {
-                    let interface = frame.interface as usize;
-                    if clocks.len() <= interface {
-                        clocks.resize(interface + 1, Steady::default());
-                    }
-                    frame.at = clocks[interface].steady(frame.at);
-                    packet(&frame, contents.bytes);
-                }
-                offset
-            }
-            Err(PcapError::Eof) => break,
-            Err(PcapError::Incomplete(_)) => {
-                if let Err(error) = reader.refill() {
-                    contents.end = End::Failed { why: why(&error) };
-                    break;
-                }
-                continue;
-            }
-            Err(PcapError::BufferTooSmall) => {
-                capacity *= 2;
-                if capacity <= LONGEST_BLOCK && reader.grow(capacity) {
-                    if reader.refill().is_ok() {
-                        continue;
-                    }
-                    contents.end = End::Failed {
-                        why: "it cannot be read".to_owned(),
-                    };
-                } else {
-                    let why = format!("a block of more than {} MiB", LONGEST_BLOCK >> 20);
-                    contents.end = End::Garbled { why };
-                }
-                break;
-            }
-            Err(PcapError::UnexpectedEof) => {
-                contents.end = End::Truncated;
-                break;
-            }
-            Err(PcapError::ReadError) => {
-                let why = "reading failed, or what was compressed is damaged".to_owned();
-                contents.end = End::Failed { why };
-                break;
-            }
-            Err(error) => {
-                contents.end = End::Garbled { why: why(&error) };
+        let (length, block) = match blocks.next() {
+            Ok(next) => next,
+            Err(end) => {
+                contents.end = end;
                 break;
             }
         };
-        contents.bytes += consumed as u64;
-        reader.consume_noshift(consumed);
+        if let Some(mut frame) = frame_of(&block, &mut interfaces, &mut contents) {
+            let interface = frame.interface as usize;
+            if clocks.len() <= interface {
+                clocks.resize(interface + 1, Steady::default());
+            }
+            frame.at = clocks[interface].steady(frame.at);
+            packet(&frame, contents.bytes);
+        }
+        contents.bytes += length as u64;
         // What is done with packets between brings in much else.
-        if let Some(soon) = reader.data().get(SOON) {
+        if let Some(soon) = blocks.soon(SOON) {
             prefetch_part(soon, 0..128);
         }
     }
@@ -398,105 +350,40 @@ fn read_from(
 
 /// What `block` is: a packet, or something to be noted.
 fn frame_of<'a>(
-    block: &'a PcapBlockOwned<'_>,
+    block: &Block<'a>,
     interfaces: &mut Vec<Interface>,
     contents: &mut Contents,
 ) -> Option<Frame<'a>> {
-    let (interface, at, bytes, original) = match block {
-        PcapBlockOwned::LegacyHeader(header) => {
-            let nanoseconds = header.is_nanosecond_precision();
-            interfaces.push(Interface {
-                // The upper bits tell of a frame check sequence.
-                link: Link::of(header.network.0 as u32 & 0x0fff_ffff),
-                resolution: if nanoseconds {
-                    1_000_000_000
-                } else {
-                    1_000_000
-                },
-                offset: 0,
-            });
-            contents.interfaces = 1;
-            return None;
-        }
-        PcapBlockOwned::Legacy(packet) => {
-            let interface = interfaces.first()?;
-            let whole = u64::from(packet.ts_sec) * interface.resolution;
-            let at = interface.instant(whole + u64::from(packet.ts_usec));
-            (0, at, packet.data, packet.origlen)
-        }
-        PcapBlockOwned::NG(Block::SectionHeader(_)) => {
-            interfaces.clear();
-            return None;
-        }
-        PcapBlockOwned::NG(Block::InterfaceDescription(described)) => {
+    match *block {
+        Block::Section => interfaces.clear(),
+        Block::Interface(described) => {
             if interfaces.len() < MOST_INTERFACES {
-                interfaces.push(Interface {
-                    link: Link::of(described.linktype.0 as u32),
-                    resolution: described.ts_resolution().unwrap_or(1_000_000),
-                    offset: described.if_tsoffset,
-                });
+                interfaces.push(Interface::from(described));
                 contents.interfaces = contents.interfaces.max(interfaces.len() as u32);
             }
-            return None;
-        }
-        PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-            contents.packets += 1;
-            let interface = interfaces.get(packet.if_id as usize)?;
-            let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-            let at = interface.instant(units);
-            contents.packets -= 1;
-            (packet.if_id, at, packet.packet_data(), packet.origlen)
         }
         // It has no time, so nothing can be said of when it was.
-        PcapBlockOwned::NG(Block::SimplePacket(_)) => {
+        Block::Untimed => contents.packets += 1,
+        Block::Packet {
+            interface,
+            units,
+            bytes,
+            original,
+        } => {
             contents.packets += 1;
-            return None;
+            let on = interfaces.get(interface as usize)?;
+            return Some(Frame {
+                number: contents.packets,
+                at: on.instant(units),
+                interface,
+                link: on.link,
+                bytes,
+                original: ByteCount::new(original.into()),
+            });
         }
-        PcapBlockOwned::NG(_) => return None,
-    };
-    contents.packets += 1;
-    Some(Frame {
-        number: contents.packets,
-        at,
-        interface,
-        link: interfaces.get(interface as usize)?.link,
-        bytes,
-        original: ByteCount::new(original.into()),
-    })
-}
-
-/// Whether the length that a block says of itself does not hold its type and both its lengths,
-/// which the reader subtracts unseen (`pcap_parser` 0.17, blocks of processes). Read in the wrong
-/// order of bytes such a length is beyond [`LONGEST_BLOCK`].
-fn is_too_short(blocks: &[u8]) -> bool {
-    const HEAD: u32 = 12;
-    let length = blocks.get(4..).and_then(|rest| rest.first_chunk());
-    length.is_some_and(|l| u32::from_le_bytes(*l) < HEAD || u32::from_be_bytes(*l) < HEAD)
-}
-
-/// A file that begins like a capture and does not go on like one.
-fn began_badly(error: &PcapError<&[u8]>, magic: Vec<u8>) -> Result<Contents, CaptureError> {
-    let end = match error {
-        PcapError::Incomplete(_) | PcapError::UnexpectedEof | PcapError::Eof => End::Truncated,
-        PcapError::HeaderNotRecognized => return Err(CaptureError::Unknown { magic }),
-        other => End::Garbled { why: why(other) },
-    };
-    Ok(Contents {
-        packets: 0,
-        bytes: 0,
-        interfaces: 0,
-        set_back: Duration::ZERO,
-        end,
-    })
-}
-
-fn why(error: &PcapError<&[u8]>) -> String {
-    match error {
-        PcapError::NomError(_, kind) | PcapError::OwnedNomError(_, kind) => {
-            format!("a malformed block: {}", kind.description())
-        }
-        other => other.to_string(),
+        Block::Other => {}
     }
+    None
 }
 
 /// Up to four bytes from the front; fewer if there are no more.
@@ -504,27 +391,6 @@ fn first_bytes(source: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut magic = Vec::with_capacity(4);
     source.take(4).read_to_end(&mut magic)?;
     Ok(magic)
-}
-
-/// Reads as much as is asked for, until there is no more: readers of formats want the whole first
-/// block of their first read.
-struct Full<R>(R);
-
-impl<R: Read> Read for Full<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let mut n = 0;
-        while n < out.len() {
-            match self.0.read(&mut out[n..]) {
-                Ok(0) => break,
-                Ok(more) => n += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What came before the error counts; it comes again.
-                Err(_) if n > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(n)
-    }
 }
 
 /// `source` without its compression, if it has one.
