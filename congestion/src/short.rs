@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::mem;
 
 /// Puts `value` at the end of a `vec` that mostly holds one, which by itself would make room for four.
 pub fn push_short<T>(vec: &mut Vec<T>, value: T) {
@@ -81,14 +82,21 @@ impl<T> ShortQueue<T> {
     /// Taken from the front.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        let value = self.first.take()?;
-        if self.waiting > 0
-            && let Some(others) = &mut self.others
-        {
-            self.first = others.pop_front();
-            self.waiting -= 1;
+        // Asked before anything is moved: mostly there is nothing.
+        if self.is_empty() {
+            return None;
         }
-        Some(value)
+        match self.waiting {
+            0 => self.first.take(),
+            _ => self.pop_of_several(),
+        }
+    }
+
+    #[cold]
+    fn pop_of_several(&mut self) -> Option<T> {
+        self.waiting -= 1;
+        let next = self.others.as_mut().and_then(|others| others.pop_front());
+        mem::replace(&mut self.first, next)
     }
 }
 

@@ -52,7 +52,7 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_pto(new_data, now, &mut trace);
         }
         drop(trace);
-        if self.path_mtu.told.search.is_some() {
+        if self.path_mtu.is_searched() {
             self.settle_mtu_probe(now);
         }
         if self

@@ -160,14 +160,14 @@ impl OfferedWindow {
         &mut self,
         nxt: u64,
         read: u64,
-        mss: u64,
+        mss: impl FnOnce() -> u64,
         scaled: bool,
         now: Instant,
     ) -> u16 {
         let (free, limit) = self.free_and_limit(nxt, read, now);
         let reach = self.reach(nxt, free, limit);
         let mut edge = self.right_edge;
-        if reach > edge && reach - edge >= self.step(mss, limit.min(self.capacity)) {
+        if reach > edge && reach - edge >= self.step(mss(), limit.min(self.capacity)) {
             edge = reach;
         }
         let shift = if scaled { self.shift } else { 0 };
@@ -280,24 +280,24 @@ mod tests {
     fn the_right_edge_never_moves_left() {
         let mut w = OfferedWindow::new(100_000, None, None);
         w.set_shift(2);
-        assert_eq!(w.advertise(0, 0, 1_000, true, T), 25_000);
+        assert_eq!(w.advertise(0, 0, || 1_000, true, T), 25_000);
         // 50,000 bytes came and were not read: the edge stays.
-        assert_eq!(w.advertise(50_000, 0, 1_000, true, T), 12_500);
+        assert_eq!(w.advertise(50_000, 0, || 1_000, true, T), 12_500);
         // An odd position: rounding must not withdraw offered bytes.
-        let field = w.advertise(50_001, 0, 1_000, true, T);
+        let field = w.advertise(50_001, 0, || 1_000, true, T);
         assert!(50_001 + (u64::from(field) << 2) >= 100_000);
     }
 
     #[test]
     fn silly_windows_are_not_offered() {
         let mut w = OfferedWindow::new(10_000, None, None);
-        assert_eq!(w.advertise(0, 0, 1_000, true, T), 10_000);
-        assert_eq!(w.advertise(10_000, 0, 1_000, true, T), 0);
+        assert_eq!(w.advertise(0, 0, || 1_000, true, T), 10_000);
+        assert_eq!(w.advertise(10_000, 0, || 1_000, true, T), 0);
         // 999 bytes read: less than a segment.
-        assert_eq!(w.advertise(10_000, 999, 1_000, true, T), 0);
+        assert_eq!(w.advertise(10_000, 999, || 1_000, true, T), 0);
         assert!(!w.update_is_due(10_000, 999, 1_000, T));
         assert!(w.update_is_due(10_000, 1_000, 1_000, T));
-        assert_eq!(w.advertise(10_000, 1_000, 1_000, true, T), 1_000);
+        assert_eq!(w.advertise(10_000, 1_000, || 1_000, true, T), 1_000);
     }
 
     /// Where a unit of the scale is more than a segment: it would say what the last one said.
@@ -305,20 +305,20 @@ mod tests {
     fn an_update_that_cannot_be_told_is_not_due() {
         let mut w = OfferedWindow::new(1 << 30, None, None);
         w.set_shift(14);
-        assert_eq!(w.advertise(0, 0, 536, true, T), u16::MAX);
+        assert_eq!(w.advertise(0, 0, || 536, true, T), u16::MAX);
         let full = 1 << 30;
-        assert_eq!(w.advertise(full - (1 << 14), 0, 536, true, T), 1);
-        assert_eq!(w.advertise(full, 0, 536, true, T), 0);
+        assert_eq!(w.advertise(full - (1 << 14), 0, || 536, true, T), 1);
+        assert_eq!(w.advertise(full, 0, || 536, true, T), 0);
         assert!(!w.update_is_due(full, (1 << 14) - 1, 536, T));
         assert!(w.update_is_due(full, 1 << 14, 536, T));
-        assert_eq!(w.advertise(full, 1 << 14, 536, true, T), 1);
+        assert_eq!(w.advertise(full, 1 << 14, || 536, true, T), 1);
     }
 
     #[test]
     fn a_syn_window_is_not_scaled() {
         let mut w = OfferedWindow::new(1 << 20, None, None);
         w.set_shift(5);
-        assert_eq!(w.advertise(0, 0, 1_460, false, T), u16::MAX);
+        assert_eq!(w.advertise(0, 0, || 1_460, false, T), u16::MAX);
         assert_eq!(w.right_edge(), 65_535);
     }
 

@@ -369,9 +369,8 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.know_room();
         let (received, read) = (self.rcv_nxt, self.recv_buf.start());
-        tcp.window = self
-            .offered
-            .advertise(received, read, u64::from(self.config.mss), false, now);
+        let mss = u64::from(self.config.mss);
+        tcp.window = self.offered.advertise(received, read, || mss, false, now);
         if self.handshake.sent_at.is_none() {
             self.handshake.sent_at = Some(now);
         }

@@ -131,6 +131,13 @@ impl PathMtu {
         Self { arrived: 0, told }
     }
 
+    /// Whether a larger one is searched for.
+    #[inline]
+    pub(super) fn is_searched(&self) -> bool {
+        let told = self.told.as_changed();
+        told.is_some_and(|told| told.search.is_some())
+    }
+
     /// The search for a larger one, if there is one.
     pub(super) fn search_mut(&mut self) -> Option<&mut MtuSearch> {
         self.told.changed()?.search.as_mut()

@@ -484,8 +484,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Payload bytes of a full segment: the MSS less the options every segment carries.
     fn payload_mss(&self) -> ByteCount {
-        let options = if self.ts.in_use() { 12 } else { 0 };
-        ByteCount::from(u32::from(self.mss_out).saturating_sub(options).max(1))
+        payload_mss(self.mss_out, self.ts.in_use())
     }
 
     /// The connection is over, quietly.
@@ -533,6 +532,13 @@ fn remembered_rtt(metrics: &PathMetrics) -> RttEstimator {
         (Some(srtt), Some(rttvar)) => RttEstimator::seed(srtt, rttvar),
         _ => RttEstimator::new(),
     }
+}
+
+/// [`Connection::payload_mss`] of segments of so much, with timestamps in use or without.
+#[inline]
+fn payload_mss(mss_out: u16, timestamps: bool) -> ByteCount {
+    let options = if timestamps { 12 } else { 0 };
+    ByteCount::from(u32::from(mss_out).saturating_sub(options).max(1))
 }
 
 /// A closure that hands events to the sink, if there is one.

@@ -55,6 +55,7 @@ use wheel::TimerWheel;
 pub use config::EndpointConfig;
 pub use cookies::SynCookies;
 pub use listen::{ListenError, ListenerId, ListenerStats};
+pub use output::Made;
 pub(crate) use output::NextOutput;
 pub use source::SourceAddress;
 pub use stats::EndpointStats;

@@ -18,6 +18,15 @@ pub(crate) enum NextOutput {
     Conn(u32),
 }
 
+/// Whether [`Endpoint::transmit_into`] has put a packet into its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It has.
+    Packet,
+    /// There is none to send; the place is as it was.
+    Nothing,
+}
+
 impl<T: TcpTypes> Endpoint<T> {
     /// The next packet to send.
     #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
@@ -71,20 +80,43 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     /// As [`poll_transmit`](Self::poll_transmit): what `make` makes of the packet.
-    #[inline(always)] // One place asks.
+    #[inline]
     pub fn transmit<R>(
         &mut self,
         now: Instant,
-        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+        make: impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> Option<R> {
-        if self.has_strays {
-            let (ip, tcp, payload, _) = self.next_stray()?;
-            return Some(make(Headers::Any(&ip, &tcp), payload));
+        let mut made = None;
+        match self.transmit_into(now, &mut made, make) {
+            Made::Packet => made,
+            Made::Nothing => None,
         }
-        let mut out = Output::default();
-        let next = |conn: &mut Connection<T>, out: &mut Output| conn.output_here(now, out);
-        let slot = self.next_conn(now, &mut out, next)?;
-        Some(self.connection_in(slot)?.make_of(&mut out, make))
+    }
+
+    /// The same, put into `place` instead of what is there: for packets that are more than a few words.
+    #[inline(always)] // One place asks.
+    pub fn transmit_into<R>(
+        &mut self,
+        now: Instant,
+        place: &mut Option<R>,
+        mut make: impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+    ) -> Made {
+        if self.has_strays
+            && let Some((ip, tcp, payload, _)) = self.next_stray()
+        {
+            *place = Some(make(Headers::Any(&ip, &tcp), payload));
+            return Made::Packet;
+        }
+        while self.first_dirty != LAST {
+            if let Some(conn) = self.first_to_ask(now)
+                && let Some(emitted) = conn.transmit_into(now, place, &mut make)
+            {
+                self.finished |= emitted == Emitted::Last;
+                return Made::Packet;
+            }
+            self.settle_asked(now);
+        }
+        Made::Nothing
     }
 
     /// Writes the packet that leaves next into `out`, which is blank: at most `max` bytes of
@@ -124,29 +156,41 @@ impl<T: TcpTypes> Endpoint<T> {
     ) -> Option<u32> {
         while self.first_dirty != LAST {
             let slot = self.first_dirty;
-            let s = &mut self.slots[slot as usize];
-            if s.news != self.news {
-                self.cold.tell_news(s, self.news, now);
-                self.finished = false;
+            if let Some(conn) = self.first_to_ask(now)
+                && let Some(emitted) = next(conn, out)
+            {
+                self.finished |= emitted == Emitted::Last;
+                return Some(slot);
             }
-            let output = match s.conn.as_mut() {
-                None => None,
-                Some(_) if self.finished => None,
-                Some(conn) => next(conn, out),
-            };
-            match (output, s.conn.as_mut()) {
-                (Some(output), _) => {
-                    self.finished |= output == Emitted::Last;
-                    return Some(slot);
-                }
-                (_, Some(conn)) if conn.is_closed() => {
-                    self.settle_first(now);
-                    self.settle_closed(slot, now);
-                }
-                _ => self.settle_first(now),
-            }
+            self.settle_asked(now);
         }
         None
+    }
+
+    /// The first connection that may have something to send, unless it has said that nothing follows.
+    #[inline(always)]
+    fn first_to_ask(&mut self, now: Instant) -> Option<&mut Connection<T>> {
+        let s = &mut self.slots[self.first_dirty as usize];
+        if s.news != self.news {
+            self.cold.tell_news(s, self.news, now);
+            self.finished = false;
+        }
+        match self.finished {
+            true => None,
+            false => s.conn.as_mut(),
+        }
+    }
+
+    /// It has nothing more for now, and may be over.
+    #[inline(always)]
+    fn settle_asked(&mut self, now: Instant) {
+        let slot = self.first_dirty;
+        let conn = self.slots[slot as usize].conn.as_ref();
+        let over = conn.is_some_and(Connection::is_closed);
+        self.settle_first(now);
+        if over {
+            self.settle_closed(slot, now);
+        }
     }
 
     /// The first connection that had something to send has nothing more for now: its events and its

@@ -430,10 +430,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// remembered of what was, most have none: the segments of a peer that only sends.
     #[inline(always)] // Of each packet.
     pub(crate) fn is_concerned(&self) -> bool {
+        let rare = self.rare.as_changed();
         self.una != self.nxt
             || !self.episode.is_open()
-            || self.rare.undo.is_some()
-            || self.rare.tlp.is_some()
+            || rare.is_some_and(|rare| rare.undo.is_some() || rare.tlp.is_some())
             || self.probing_window
     }
 

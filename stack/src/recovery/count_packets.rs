@@ -36,7 +36,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// How many records may be outstanding, whatever the window.
     pub(crate) fn record_limit(&self) -> usize {
-        match &self.rare.asked.packets {
+        let asked = self.rare.as_changed().and_then(|r| r.asked.as_changed());
+        match asked.and_then(|asked| asked.packets.as_ref()) {
             Some(packets) => packets.records,
             None => self.policy.max_segments,
         }

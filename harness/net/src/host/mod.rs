@@ -18,7 +18,7 @@ use narrows::Instant;
 use narrows::buffer::{SyntheticRecv, SyntheticSend};
 use narrows::config::{ConfigError, TcpConfig};
 use narrows::conn::Boxed;
-use narrows::endpoint::{Endpoint, EndpointConfig, EndpointEvent};
+use narrows::endpoint::{Endpoint, EndpointConfig, EndpointEvent, Made};
 use std::sync::Arc;
 
 /// The TCP of simulated hosts: payload is a pattern that is a function of the stream offset,
@@ -122,10 +122,12 @@ impl<A: SimApp> TcpHost<A> {
         }
     }
 
-    /// As [`Host::poll_transmit`], through more than nothing.
+    /// As [`Host::transmit_into`], through more than nothing.
     #[inline(never)]
-    fn transmit_through(&mut self, now: Instant) -> Option<SimPacket> {
-        let through = self.through.as_mut()?;
+    fn transmit_through(&mut self, now: Instant, place: &mut Option<SimPacket>) -> Made {
+        let Some(through) = self.through.as_mut() else {
+            return Made::Nothing;
+        };
         loop {
             if let Some((ip, tcp, payload, segment)) =
                 self.tcp.poll_transmit_burst(now, through.burst.into())
@@ -137,9 +139,12 @@ impl<A: SimApp> TcpHost<A> {
                     packet
                 };
                 let segment = u32::try_from(segment.get()).unwrap_or(u32::MAX);
-                return Some(packet.cut_at(segment));
+                *place = Some(packet.cut_at(segment));
+                return Made::Packet;
             }
-            let event = self.tcp.poll_event()?;
+            let Some(event) = self.tcp.poll_event() else {
+                return Made::Nothing;
+            };
             self.app.event(&mut self.tcp, now, event);
         }
     }
@@ -192,21 +197,32 @@ impl<A: SimApp> Host for TcpHost<A> {
         self.tell(now);
     }
 
+    fn poll_transmit(&mut self, now: Instant, room: impl FnOnce() -> NicRoom) -> Option<SimPacket> {
+        let mut packet = None;
+        match self.transmit_into(now, room, &mut packet) {
+            Made::Packet => packet,
+            Made::Nothing => None,
+        }
+    }
+
     #[inline(always)] // One place asks.
-    fn poll_transmit(
+    fn transmit_into(
         &mut self,
         now: Instant,
         _room: impl FnOnce() -> NicRoom,
-    ) -> Option<SimPacket> {
+        place: &mut Option<SimPacket>,
+    ) -> Made {
         if self.through.is_some() {
-            return self.transmit_through(now);
+            return self.transmit_through(now, place);
         }
         loop {
-            if let Some(packet) = self.tcp.transmit(now, SimPacket::of) {
-                return Some(packet);
+            if self.tcp.transmit_into(now, place, SimPacket::of) == Made::Packet {
+                return Made::Packet;
             }
             // Sending may have closed a connection or made room.
-            let event = self.tcp.poll_event()?;
+            let Some(event) = self.tcp.poll_event() else {
+                return Made::Nothing;
+            };
             self.app.event(&mut self.tcp, now, event);
         }
     }

@@ -53,32 +53,40 @@ pub struct Depth {
     pub bytes: u64,
 }
 
-/// A [`Capacity`] in one word: bytes, or packets with the highest bit; or that somebody else is to
-/// be asked, which admits nothing by itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit(u64);
+/// A [`Capacity`] as the two bounds that each packet is compared with, of which one is beyond all that
+/// there is; or that somebody else is to be asked, which admits nothing by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, packed(4))] // In a port's second line, beside what else each packet touches.
+pub(crate) struct Limit {
+    bytes: u64,
+    packets: u32,
+}
 
 impl Limit {
-    const PACKETS: u64 = 1 << 63;
-    /// More than there is.
-    const UNLIMITED: u64 = Self::PACKETS - 1;
-    /// No packets, and a bit that no number of packets has.
-    pub(crate) const ASKED: Self = Self(Self::PACKETS | 1 << 32);
+    /// Of a limit in packets: more than there is.
+    const BY_PACKETS: u64 = u64::MAX;
+    /// Of no limit, which is none in bytes: more than there is.
+    const UNLIMITED: u64 = u64::MAX - 1;
+    /// No packets, and bytes that a limit in packets has not.
+    pub(crate) const ASKED: Self = Self {
+        bytes: Self::UNLIMITED,
+        packets: 0,
+    };
 
     pub(crate) fn new(capacity: Capacity) -> Self {
-        Self(match capacity {
-            Capacity::Unlimited => Self::UNLIMITED,
-            Capacity::Packets(n) => Self::PACKETS | u64::from(n),
-            Capacity::Bytes(n) => n.get().min(Self::UNLIMITED),
-        })
+        let (bytes, packets) = match capacity {
+            Capacity::Unlimited => (Self::UNLIMITED, u32::MAX),
+            Capacity::Packets(n) => (Self::BY_PACKETS, n),
+            Capacity::Bytes(n) => (n.get().min(Self::UNLIMITED), u32::MAX),
+        };
+        Self { bytes, packets }
     }
 
     #[inline]
     pub(crate) const fn capacity(self) -> Capacity {
-        match self.0 {
+        match self.bytes {
+            Self::BY_PACKETS => Capacity::Packets(self.packets),
             Self::UNLIMITED => Capacity::Unlimited,
-            n if n == Self::ASKED.0 => Capacity::Unlimited,
-            n if n & Self::PACKETS != 0 => Capacity::Packets(n as u32),
             n => Capacity::Bytes(ByteCount::new(n)),
         }
     }
@@ -86,18 +94,13 @@ impl Limit {
     /// Whether somebody else is to be asked.
     #[inline]
     pub(crate) const fn is_asked(self) -> bool {
-        self.0 == Self::ASKED.0
+        self.bytes == Self::UNLIMITED && self.packets == 0
     }
 
     /// Whether a packet of `len` fits behind `depth`.
     #[inline]
     pub(crate) const fn admits(self, depth: Depth, len: u32) -> bool {
-        // The highest bit is the sign.
-        if (self.0 as i64) < 0 {
-            depth.packets < self.0 as u32
-        } else {
-            depth.bytes + len as u64 <= self.0
-        }
+        depth.packets < self.packets && depth.bytes + len as u64 <= self.bytes
     }
 }
 
@@ -339,6 +342,7 @@ mod tests {
         let admits = |capacity, len| {
             let limit = Limit::new(capacity);
             assert_eq!(limit.capacity(), capacity);
+            assert!(!limit.is_asked());
             limit.admits(depth, len)
         };
         assert!(admits(Capacity::Unlimited, u32::MAX));

@@ -99,6 +99,15 @@ pub struct Totals {
     pub in_network: u64,
 }
 
+/// What becomes of a packet that a host gives to its NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// The NIC has it.
+    Taken,
+    /// The host keeps it.
+    Refused,
+}
+
 impl<P: Packet> Network<P> {
     /// Host `h`'s NIC is port `h`. What is drawn later is drawn for `seed`.
     pub(crate) fn new(
@@ -188,18 +197,26 @@ impl<P: Packet> Network<P> {
         tap: &mut T,
     ) -> Result<(), P> {
         self.settle(host.0, now);
-        self.send_settled(now, host, packet, tap)
+        let mut packet = Some(packet);
+        match self.send_settled(now, host, &mut packet, tap) {
+            Sent::Taken => Ok(()),
+            Sent::Refused => packet.map_or(Ok(()), Err),
+        }
     }
 
-    /// The same, for a NIC that has been looked at at this instant.
+    /// The same, for a NIC that has been looked at at this instant. What is refused stays where it is; for
+    /// what is taken there is something else in its place, that means nothing.
     #[inline(always)]
     pub(crate) fn send_settled<T: Tap<P>>(
         &mut self,
         now: SimTime,
         host: HostId,
-        packet: P,
+        given: &mut Option<P>,
         tap: &mut T,
-    ) -> Result<(), P> {
+    ) -> Sent {
+        let Some(packet) = given else {
+            return Sent::Taken;
+        };
         let at = host.0;
         let l3_len = packet.wire_len();
         let port = &mut self.ports[at as usize];
@@ -218,9 +235,9 @@ impl<P: Packet> Network<P> {
             self.overflowed |= admitted;
             port.stats.count_drop(reason, len);
             if T::ACTIVE {
-                tap.event(now, TapEvent::NicRefused { host }, &packet);
+                tap.event(now, TapEvent::NicRefused { host }, packet);
             }
-            return Err(packet);
+            return Sent::Refused;
         }
         let schedule = port.schedule(now, len);
         let hop = Hop {
@@ -242,7 +259,7 @@ impl<P: Packet> Network<P> {
             let departs = schedule.depart;
             tap.event(now, TapEvent::NicSent { host, departs }, self.slab.body(i));
         }
-        Ok(())
+        Sent::Taken
     }
 
     /// The room in a host's NIC.
@@ -462,11 +479,11 @@ impl<P: Packet> Network<P> {
             self.slab.body_mut(i).mark_ce();
         }
         if fate.duplicate && !self.slab.is_full() {
-            let copy = self.slab.body(i).clone();
+            let mut copy = self.slab.body(i).clone();
             port.stats.rare().duplicated += 1;
             self.totals.duplicated += 1;
             let hop = *self.slab.hop(i);
-            let copy = self.slab.insert(hop, copy);
+            let copy = self.slab.insert(hop, &mut copy);
             self.hold(at, copy, now);
         }
         let Some(extra) = fate.hold else {

@@ -33,7 +33,7 @@ use super::link::{FrameSizes, Framing, Transmitter};
 use super::nic::NicRoom;
 use super::nic::transmit::Transmit;
 use super::packet::Packet;
-use super::stats::{Credit, PortCounters, QueueTrace};
+use super::stats::{Credit, PortCounters, PortStats, QueueTrace};
 use in_turn::InTurn;
 
 /// No pool.
@@ -78,6 +78,8 @@ pub(crate) struct Port {
     kind: Kind,
     tx: Transmitter,
     limit: Limit,
+    /// Of [`super::stats::PortStats`].
+    pub(crate) max_packets: u32,
     pub(crate) stats: PortCounters,
     overhead: Overhead,
 }
@@ -202,6 +204,7 @@ impl Port {
             in_service: parts.in_service,
             waited_last: false,
             limit: Limit::new(parts.capacity),
+            max_packets: 0,
             pool: parts.pool,
             pool_knows: false,
             delays: parts.overhead != SimTime::ZERO,
@@ -413,8 +416,7 @@ impl Port {
             depth.bytes += u64::from(len);
         }
         self.count(len);
-        self.stats.max_packets = self.stats.max_packets.max(depth.packets);
-        self.stats.max_bytes = self.stats.max_bytes.max(depth.bytes);
+        self.note_depth(depth);
         let first = self.head == NIL;
         if first {
             self.head = i;
@@ -423,6 +425,22 @@ impl Port {
         }
         self.tail = i;
         first
+    }
+
+    /// The queue is so long now.
+    #[inline(always)]
+    fn note_depth(&mut self, depth: Depth) {
+        if depth.packets > self.max_packets {
+            self.max_packets = depth.packets;
+        }
+        if depth.bytes > self.stats.max_bytes {
+            self.stats.max_bytes = depth.bytes;
+        }
+    }
+
+    /// What it has counted.
+    pub(crate) fn stats(&self) -> PortStats {
+        self.stats.stats(self.max_packets)
     }
 
     /// A packet of `len` bytes is taken.

@@ -142,20 +142,19 @@ pub(crate) struct PortCounters {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) max_bytes: u64,
-    pub(crate) max_packets: u32,
     pub(crate) marks: u64,
-    /// But for those above.
+    /// But for those above, and for the greatest queue in packets.
     rare: Rarely<PortStats>,
 }
 
 impl PortCounters {
-    /// All of them.
-    pub(crate) fn stats(&self) -> PortStats {
+    /// All of them, the greatest queue in packets being `max_packets`.
+    pub(crate) fn stats(&self, max_packets: u32) -> PortStats {
         PortStats {
             packets: self.packets,
             bytes: self.bytes,
             max_bytes: self.max_bytes,
-            max_packets: self.max_packets,
+            max_packets,
             marks: self.marks,
             ..self.rare.get()
         }

@@ -1,5 +1,6 @@
 //! A host, as the world knows it.
 
+use narrows::endpoint::Made;
 use narrows_congestion::Instant;
 
 use crate::net::nic::NicRoom;
@@ -30,6 +31,24 @@ pub trait Host {
         now: Instant,
         room: impl FnOnce() -> NicRoom,
     ) -> Option<Self::Packet>;
+
+    /// The same, put into `place` instead of what is there: packets are more than a few words, and are
+    /// best made where they stay.
+    #[inline]
+    fn transmit_into(
+        &mut self,
+        now: Instant,
+        room: impl FnOnce() -> NicRoom,
+        place: &mut Option<Self::Packet>,
+    ) -> Made {
+        match self.poll_transmit(now, room) {
+            None => Made::Nothing,
+            packet => {
+                *place = packet;
+                Made::Packet
+            }
+        }
+    }
 
     /// Whether it is certain, after the NIC took a packet, that [`Host::poll_transmit`] has no other
     /// now: then it is not asked.

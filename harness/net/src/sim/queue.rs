@@ -107,7 +107,6 @@ pub struct EventQueue {
     far: BinaryHeap<Reverse<Key>>,
     /// Bucket of the first of those; `u64::MAX` if there is none.
     next_far: u64,
-    len: usize,
 }
 
 /// A bucket in parts.
@@ -179,18 +178,13 @@ impl EventQueue {
             free: NIL,
             far: BinaryHeap::new(),
             next_far: u64::MAX,
-            len: 0,
         }
     }
 
-    /// Events waiting, stale ones included.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// True if nothing waits.
+    /// True if nothing waits, not even a stale event.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        let none = self.used_words == 0 && self.split.used == 0;
+        none && self.near.is_empty() && self.far.is_empty()
     }
 
     /// Puts an event in. An event in the past is allowed and comes out next.
@@ -202,7 +196,6 @@ impl EventQueue {
             "the last of all keys says that there is no event"
         );
         let slot = key.picos() >> self.width_bits;
-        self.len += 1;
         // Before the horizon this wraps to far beyond the calendar.
         if slot.wrapping_sub(self.horizon) < BUCKETS as u64 {
             self.push_bucket(slot, key);
@@ -232,7 +225,6 @@ impl EventQueue {
         if key == Key::NONE {
             return None;
         }
-        self.len -= 1;
         Some(key.event())
     }
 
@@ -497,6 +489,16 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    /// Events that wait.
+    fn waiting(q: &EventQueue) -> usize {
+        let mut spare = 0;
+        let mut i = q.free;
+        while let Some(node) = q.nodes.get(i as usize) {
+            (spare, i) = (spare + 1, node.next);
+        }
+        q.nodes.len() - spare + q.near.len() + q.far.len()
+    }
+
     fn event(ps: u64, rank: u32, id: u32) -> Event {
         Event {
             time: SimTime::from_picos(ps),
@@ -625,7 +627,8 @@ mod tests {
                         now = e.time.as_picos();
                     }
                 }
-                prop_assert_eq!(q.len(), model.len());
+                prop_assert_eq!(waiting(&q), model.len());
+                prop_assert_eq!(q.is_empty(), model.is_empty());
             }
             prop_assert_eq!(drain(&mut q), model.into_iter().collect::<Vec<_>>());
         }

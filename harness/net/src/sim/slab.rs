@@ -7,6 +7,7 @@
 //! allocates nothing.
 
 use super::time::SimTime;
+use core::mem;
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -71,22 +72,29 @@ impl<P> Slab<P> {
         self.limit - self.len().min(self.limit)
     }
 
-    /// Takes a packet in; the caller has seen to it that there is room.
+    /// Takes a packet in, for which there is then another in its place that means nothing; the caller has
+    /// seen to it that there is room.
     #[inline(always)] // A call would copy the packet once more.
-    pub(crate) fn insert(&mut self, hop: Hop, body: P) -> u32 {
+    pub(crate) fn insert(&mut self, hop: Hop, body: &mut P) -> u32
+    where
+        P: Clone,
+    {
         self.held += 1;
-        let i = self.free;
-        if let Some(place) = self.hops.get_mut(i as usize) {
-            self.free = place.next;
-            *place = hop;
-            self.bodies[i as usize] = body;
-            return i;
+        let mut i = self.free;
+        if i != NIL {
+            mem::swap(&mut self.bodies[i as usize], body);
+        } else {
+            i = self.grow(body.clone());
         }
-        self.grow(hop, body)
+        let place = &mut self.hops[i as usize];
+        self.free = place.next;
+        *place = hop;
+        i
     }
 
+    /// One more slot, which is the only free one.
     #[cold]
-    fn grow(&mut self, hop: Hop, body: P) -> u32 {
+    fn grow(&mut self, body: P) -> u32 {
         let i = self.hops.len() as u32;
         if self.hops.len() == self.hops.capacity() {
             // Of a vector that doubles, up to half would never be needed.
@@ -94,7 +102,10 @@ impl<P> Slab<P> {
             self.hops.reserve_exact(more);
             self.bodies.reserve_exact(more);
         }
-        self.hops.push(hop);
+        self.hops.push(Hop {
+            next: NIL,
+            ..Hop::default()
+        });
         self.bodies.push(body);
         i
     }
@@ -136,13 +147,13 @@ mod tests {
     #[test]
     fn slots_are_reused_and_bounded() {
         let mut slab = Slab::new(2);
-        let a = slab.insert(Hop::default(), 'a');
-        let b = slab.insert(Hop::default(), 'b');
+        let a = slab.insert(Hop::default(), &mut 'a');
+        let b = slab.insert(Hop::default(), &mut 'b');
         assert!(slab.is_full());
         assert_eq!(*slab.body(a), 'a');
         slab.free(a);
         assert_eq!((slab.len(), slab.is_full()), (1, false));
-        assert_eq!(slab.insert(Hop::default(), 'c'), a);
+        assert_eq!(slab.insert(Hop::default(), &mut 'c'), a);
         assert_eq!(*slab.body(b), 'b');
         assert_eq!(size_of::<Hop>(), 32);
     }

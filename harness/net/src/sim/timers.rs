@@ -24,6 +24,9 @@ const KNOWN: usize = 3;
 struct Entry(u128);
 
 impl Entry {
+    /// None.
+    const NONE: Self = Self(u128::MAX);
+
     #[inline]
     fn new(time: SimTime, id: u32) -> Self {
         Self(u128::from(time.as_picos()) << 64 | u128::from(id))
@@ -43,7 +46,8 @@ impl Entry {
 /// Timers by host number, smallest `(time, number)` first.
 #[derive(Clone, Debug)]
 pub struct Timers {
-    /// Ascending, `known` of them: [`KNOWN`] unless there are no others, and room for one more.
+    /// Ascending, `known` of them: [`KNOWN`] unless there are no others, and room for one more. Where
+    /// there is none the first place says so.
     first: [Entry; KNOWN + 1],
     known: usize,
     /// All later than those.
@@ -54,7 +58,7 @@ impl Timers {
     /// For hosts 0 to `hosts` - 1, none armed.
     pub fn new(hosts: usize) -> Self {
         Self {
-            first: [Entry::default(); KNOWN + 1],
+            first: [Entry::NONE; KNOWN + 1],
             known: 0,
             others: Tournament::new(hosts),
         }
@@ -63,7 +67,7 @@ impl Timers {
     /// The time of the next timer; [`SimTime::MAX`] if none is armed.
     #[inline]
     pub fn next_time(&self) -> SimTime {
-        self.first().first().map_or(SimTime::MAX, |e| e.time())
+        self.first[0].time()
     }
 
     /// The host whose timer is next.
@@ -126,6 +130,7 @@ impl Timers {
         };
         self.first.copy_within(at + 1..self.known, at);
         self.known -= 1;
+        self.first[self.known] = Entry::NONE;
         true
     }
 

@@ -17,8 +17,10 @@ use super::tap::{NoTap, Tap};
 use super::time::SimTime;
 use super::timers::Timers;
 use crate::net::change::{Change, ChangeError};
-use crate::net::network::{Concerns, Network};
+use crate::net::network::{Concerns, Network, Sent};
 use crate::net::packet::HostId;
+use narrows::endpoint::Made;
+use narrows_congestion::Instant;
 
 pub use super::host::Host;
 
@@ -27,7 +29,7 @@ pub use super::host::Host;
 pub struct Limits {
     /// Events in all.
     pub events: u64,
-    /// Events at one instant: more means that time stands still.
+    /// Events at one instant, one at least: more means that time stands still.
     pub events_at_once: u64,
     /// Virtual time.
     pub time: SimTime,
@@ -70,6 +72,8 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     hosts: Vec<H>,
     slots: Vec<Slot>,
     network: Network<H::Packet>,
+    /// Where a host's next packet is made. Between packets what is in it means nothing.
+    made: Option<H::Packet>,
     timers: Timers,
     now: SimTime,
     events: u64,
@@ -107,6 +111,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             timers: Timers::new(hosts.len()),
             hosts,
             network,
+            made: None,
             now: SimTime::ZERO,
             events: 0,
             events_before_now: 0,
@@ -278,7 +283,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 }
                 return self.ended(time, end);
             };
-            if !self.step_to(event.time) {
+            let now = event.time;
+            if !self.step_to(now) {
                 return Halt::Standstill;
             }
             let arrived = self.network.handle(event, &mut self.tap);
@@ -286,10 +292,10 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 self.attend();
             }
             if let Some((host, slot)) = arrived {
-                let now = self.now.to_instant();
-                self.hosts[host.index()].handle_packet(now, self.network.packet(slot));
+                let instant = now.to_instant();
+                self.hosts[host.index()].handle_packet(instant, self.network.packet(slot));
                 self.network.release(slot);
-                self.serve_here(host);
+                self.serve_here(host, now, instant);
                 if self.network.overflowed {
                     return Halt::PacketLimit;
                 }
@@ -343,11 +349,12 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             "time goes back from {:?} to {time:?}",
             self.now
         );
+        self.events += 1;
         if time > self.now {
             self.now = time;
-            self.events_before_now = self.events;
+            self.events_before_now = self.events - 1;
+            return true;
         }
-        self.events += 1;
         self.events - self.events_before_now <= self.limits.events_at_once
     }
 
@@ -390,24 +397,25 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// Lets a host send what it wants, and arms its timer.
     #[inline(never)]
     fn serve(&mut self, host: HostId) {
-        self.serve_here(host);
+        self.serve_here(host, self.now, self.now.to_instant());
     }
 
     /// The same, after a packet has come.
     #[inline(always)]
-    fn serve_here(&mut self, host: HostId) {
-        let now = self.now;
-        let instant = now.to_instant();
+    fn serve_here(&mut self, host: HostId, now: SimTime, instant: Instant) {
         let h = &mut self.hosts[host.index()];
         let mut refused = false;
         self.network.settle(host.0, now);
         loop {
             let room = || self.network.nic_room_settled(host);
-            let Some(packet) = h.poll_transmit(instant, room) else {
+            if h.transmit_into(instant, room, &mut self.made) == Made::Nothing {
                 break;
-            };
-            if let Err(packet) = self.network.send_settled(now, host, packet, &mut self.tap) {
-                h.local_drop(instant, packet);
+            }
+            let (network, made) = (&mut self.network, &mut self.made);
+            if network.send_settled(now, host, made, &mut self.tap) == Sent::Refused {
+                if let Some(packet) = made.take() {
+                    h.local_drop(instant, packet);
+                }
                 refused = true;
                 break;
             }

@@ -135,7 +135,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(always)]
     fn after_ack(&mut self, now: Instant, said: Said) {
         let told = !self.path_mtu.told.is_as_it_began();
-        if told && self.path_mtu.told.search.is_some() {
+        if told && self.path_mtu.is_searched() {
             self.settle_mtu_probe(now);
         }
         if said.acked > 0 {
@@ -181,7 +181,7 @@ impl<T: TcpTypes> Connection<T> {
             can_send_new: self.can_send_new(una),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
-        if self.path_mtu.told.search.is_some() {
+        if self.path_mtu.is_searched() {
             self.settle_mtu_probe(now);
         }
     }

@@ -180,7 +180,9 @@ impl<T: TcpTypes> Connection<T> {
             // The window counts from the older acknowledgement: the right edge stays where it is.
             let (read, mss) = (self.recv_buf.start(), self.payload_mss().get());
             self.know_room();
-            out.tcp.window = self.offered.advertise(past.rcv_nxt, read, mss, true, now);
+            out.tcp.window = self
+                .offered
+                .advertise(past.rcv_nxt, read, || mss, true, now);
             out.tcp.flags = out.tcp.flags.without(Flags::ECE);
             if past.ece {
                 out.tcp.flags |= Flags::ECE;
@@ -242,7 +244,7 @@ impl<T: TcpTypes> Connection<T> {
     fn plain_data(&mut self, now: Instant, out: &mut Output) -> Plain {
         if self.fin != Fin::Open
             || self.probe_window
-            || self.path_mtu.told.search.is_some()
+            || self.path_mtu.is_searched()
             || !self.snd.is_plain(now)
         {
             return Plain::Ask;
@@ -308,7 +310,7 @@ impl<T: TcpTypes> Connection<T> {
                         self.snd.on_cwnd_limited();
                         return None;
                     }
-                    let next = match self.path_mtu.told.search.is_some() {
+                    let next = match self.path_mtu.is_searched() {
                         true => self.mtu_probe(len, allowance, now),
                         false => NextProbe::None,
                     };

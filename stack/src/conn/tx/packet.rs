@@ -1,6 +1,6 @@
 //! What leaves, as packets.
 
-use super::Output;
+use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
 use crate::wire::{Headers, IpHeader, PlainSegment, TcpHeader};
@@ -34,20 +34,46 @@ impl<T: TcpTypes> Connection<T> {
         Some(self.make_of(&mut out, make))
     }
 
+    /// As [`transmit`](Self::transmit), put into `place`, and whether another may follow: in one piece.
+    #[inline(never)] // Of each packet of a simulation.
+    pub(crate) fn transmit_into<R>(
+        &mut self,
+        now: Instant,
+        place: &mut Option<R>,
+        make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+    ) -> Option<Emitted> {
+        let mut out = Output::default();
+        let emitted = self.output_here(now, &mut out)?;
+        // Each in its own place: what two ways have made would be copied once more.
+        match self.plain(&out) {
+            Some(plain) => *place = Some(make(Headers::Plain(&plain), self.payload(&out))),
+            None => *place = Some(self.make_of_any(&mut out, make)),
+        }
+        Some(emitted)
+    }
+
     /// What `make` makes of what [`output`](Self::output) made.
-    #[inline]
-    pub(crate) fn make_of<R>(
+    #[inline(always)]
+    fn make_of<R>(
         &mut self,
         out: &mut Output,
         make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> R {
         match self.plain(out) {
             Some(plain) => make(Headers::Plain(&plain), self.payload(out)),
-            None => {
-                let ip = self.packet_header(out);
-                make(Headers::Any(&ip, &out.header()), self.payload(out))
-            }
+            None => self.make_of_any(out, make),
         }
+    }
+
+    /// The same, whatever is in its headers.
+    #[inline(never)]
+    fn make_of_any<R>(
+        &mut self,
+        out: &mut Output,
+        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+    ) -> R {
+        let ip = self.packet_header(out);
+        make(Headers::Any(&ip, &out.header()), self.payload(out))
     }
 
     /// What [`output`](Self::output) made, as a packet.

@@ -5,7 +5,7 @@ use super::Output;
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::timers::Timer;
 use crate::conn::tx::Emitted;
-use crate::conn::{Connection, TcpTypes};
+use crate::conn::{Connection, TcpTypes, payload_mss};
 use crate::recovery::AbsSeq;
 use crate::sparse::Sparse;
 use crate::wire::{Flags, PlainHeader, Seq, TcpOptions};
@@ -113,10 +113,10 @@ impl<T: TcpTypes> Connection<T> {
             tcp.flags |= Flags::ECE;
         }
         self.know_room();
-        let mss = self.payload_mss().get();
-        tcp.window = self
-            .offered
-            .advertise(self.rcv_nxt, self.recv_buf.start(), mss, true, now);
+        let (mss_out, in_use) = (self.mss_out, self.ts.in_use());
+        let mss = || payload_mss(mss_out, in_use).get();
+        let (nxt, read) = (self.rcv_nxt, self.recv_buf.start());
+        tcp.window = self.offered.advertise(nxt, read, mss, true, now);
         if self.ts.in_use() {
             tcp.timestamps = Some(self.ts.option(now));
         }

@@ -43,9 +43,9 @@ impl<P: Packet> Network<P> {
         if POOLED {
             give_back(&mut self.pools, number, held, freed);
         }
+        let depth = port.depth(&self.slab);
         let hop = self.slab.hop(i);
         let (len, ecn_capable) = (port.buffer_len(hop.l3_len), hop.ecn_capable);
-        let depth = port.depth(&self.slab);
         if !port.admits(depth, len) {
             return self.discard(now, at, i, DropReason::Full, tap);
         }

@@ -29,7 +29,7 @@ impl<P: Packet> Network<P> {
     /// # Panics
     /// If there is no such port; so do the other questions about a port.
     pub fn stats(&self, port: PortId) -> PortStats {
-        self.ports[port.index()].stats.stats()
+        self.ports[port.index()].stats()
     }
 
     /// What a port holds at `now`, the packet in service included.
@@ -58,7 +58,7 @@ impl<P: Packet> Network<P> {
         self.bring_up(port.0, now);
         let port = &mut self.ports[port.index()];
         let depth = port.depth(&self.slab);
-        port.stats.max_packets = depth.packets;
+        port.max_packets = depth.packets;
         port.stats.max_bytes = depth.bytes;
     }
 

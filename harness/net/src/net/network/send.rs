@@ -2,7 +2,7 @@
 //! that is charged ([`crate::net::nic`]). Apart from the rest, because most only queue: the limit of
 //! these says that they are to be asked.
 
-use super::Network;
+use super::{Network, Sent};
 use crate::net::packet::{HostId, Packet};
 use crate::net::stats::DropReason;
 use crate::sim::slab::{Hop, NIL};
@@ -16,9 +16,9 @@ impl<P: Packet> Network<P> {
         &mut self,
         now: SimTime,
         host: HostId,
-        mut packet: P,
+        packet: &mut P,
         tap: &mut T,
-    ) -> Result<(), P> {
+    ) -> Sent {
         let (frames, len) = (packet.frames(), packet.wire_len());
         let port = &mut self.ports[host.index()];
         let room = self.slab.room() >= frames as usize;
@@ -33,28 +33,28 @@ impl<P: Packet> Network<P> {
             let len = port.buffer_len(len);
             port.stats.count_drop(reason, len);
             if T::ACTIVE {
-                tap.event(now, TapEvent::NicRefused { host }, &packet);
+                tap.event(now, TapEvent::NicRefused { host }, packet);
             }
-            return Err(packet);
+            return Sent::Refused;
         }
         let payload = len - packet.header_len().min(len);
         self.charge_sent(now, host, packet.flow_hash(), payload);
         // Captures see what the host handed over.
         let whole = T::ACTIVE.then(|| packet.clone());
         let mut first = true;
-        while let Some(front) = packet.split() {
-            self.put(now, host, front, first);
+        while let Some(mut front) = packet.split() {
+            self.put(now, host, &mut front, first);
             first = false;
         }
         let departs = self.put(now, host, packet, first);
         if let Some(whole) = whole {
             tap.event(now, TapEvent::NicSent { host, departs }, &whole);
         }
-        Ok(())
+        Sent::Taken
     }
 
     /// Puts a frame into the NIC's queue; those of one packet leave back to back.
-    fn put(&mut self, now: SimTime, host: HostId, frame: P, first: bool) -> SimTime {
+    fn put(&mut self, now: SimTime, host: HostId, frame: &mut P, first: bool) -> SimTime {
         let at = host.0;
         let l3_len = frame.wire_len();
         let hop = Hop {

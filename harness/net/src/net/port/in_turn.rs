@@ -228,8 +228,7 @@ impl Port {
             // It goes into service at once where none is, and may not count there.
             if self.in_service == InService::Counted || self.cursor != NIL {
                 let depth = self.depth(slab);
-                self.stats.max_packets = self.stats.max_packets.max(depth.packets);
-                self.stats.max_bytes = self.stats.max_bytes.max(depth.bytes);
+                self.note_depth(depth);
             }
             self.record(now);
         }
