@@ -114,6 +114,7 @@ pub mod hybrid;
 pub mod hystart;
 pub mod local_drop;
 pub mod near_match;
+pub mod order;
 
 pub mod rarely;
 pub mod registry;

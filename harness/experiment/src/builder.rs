@@ -30,6 +30,7 @@ use crate::probe::Probe;
 use crate::registry::Registry;
 use crate::shipped::Shipped;
 use crate::traffic::Traffic;
+use narrows::congestion::order::sort_by_key;
 use narrows::{ByteCount, Duration, Rate};
 use std::fmt;
 
@@ -274,7 +275,7 @@ impl Builder<'_> {
         let mut experiment = start.clone();
         let mut errors: Vec<(usize, Invalid)> = Vec::new();
         let mut steps: Vec<(usize, Step)> = self.steps.into_iter().enumerate().collect();
-        steps.sort_by_key(|(_, step)| rank(step));
+        sort_by_key(&mut steps, |(_, step)| rank(step));
         let mut set = Vec::new();
         for (n, step) in steps {
             if let Step::Set(key, _) = &step {
@@ -288,7 +289,7 @@ impl Builder<'_> {
             experiment.leave_idle_out(&start, set.iter().map(String::as_str));
             return Ok(experiment);
         }
-        errors.sort_by_key(|(n, _)| *n);
+        sort_by_key(&mut errors, |(n, _)| *n);
         let errors = errors.into_iter().map(|(_, e)| e).collect();
         Err(BuildErrors { errors })
     }

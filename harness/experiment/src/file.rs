@@ -9,6 +9,7 @@ use crate::model::experiment::PARTS;
 use crate::model::{Experiment, Invalid, Path, Value};
 use crate::registry::Registry;
 use crate::traffic::SizeDistribution;
+use narrows::congestion::order::sort_by_key;
 use std::fmt;
 use std::ops::Range;
 use toml::Spanned;
@@ -117,7 +118,7 @@ impl Loaded {
         let mut leaves = Vec::new();
         let mut errors = Vec::new();
         flatten(&source, table.get_ref(), &mut leaves, &mut errors);
-        leaves.sort_by_key(|leaf| (leaf.rank, leaf.at.start));
+        sort_by_key(&mut leaves, |leaf| (leaf.rank, leaf.at.start));
         let mut experiment = Experiment::default();
         for leaf in leaves {
             let key = Path::new(leaf.path.clone()).to_string();
@@ -133,7 +134,7 @@ impl Loaded {
                 Err(e) => errors.push(source.locate(&e)),
             }
         }
-        errors.sort_by_key(|e| (e.line, e.column));
+        sort_by_key(&mut errors, |e| (e.line, e.column));
         Err(FileErrors { errors })
     }
 }

@@ -11,6 +11,7 @@ use crate::scenario::RunContext;
 use crate::scenario::parallel;
 use crate::stats::Estimate;
 use crate::summary::{self, Summary};
+use narrows::congestion::order::sort_by_key;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -155,7 +156,7 @@ impl Study {
             return Err((nth, error));
         }
         let studies = plans.into_iter().zip(records).map(|(plan, mut records)| {
-            records.sort_by_key(|r| (r.run.point, r.run.repetition));
+            sort_by_key(&mut records, |r| (r.run.point, r.run.repetition));
             Self {
                 plan,
                 metrics: registry.metrics.clone(),

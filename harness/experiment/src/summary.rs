@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::results::{Record, column};
 use crate::stats::Estimate;
+use narrows::congestion::order::sort_by_key;
 use std::collections::BTreeSet;
 
 /// The runs of a plan that ended, by point.
@@ -55,7 +56,7 @@ impl<'a> Summary<'a> {
             }
         }
         for point in &mut points {
-            point.sort_by_key(|r| r.run.repetition);
+            sort_by_key(point, |r| r.run.repetition);
         }
         Self { plan, points }
     }

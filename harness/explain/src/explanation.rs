@@ -7,6 +7,7 @@ use crate::gap::Cause;
 use crate::ledger::{Ledger, Sum, pair};
 use crate::two::Path;
 use narrows::Duration;
+use narrows::congestion::order::sort_by_key;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -103,12 +104,11 @@ impl Explanation {
         if self.connections.len() > self.most {
             self.shorten();
         }
-        self.connections.sort_by_key(|connection| connection.id);
+        sort_by_key(&mut self.connections, |connection| connection.id);
     }
 
     fn shorten(&mut self) {
-        self.connections
-            .sort_by_key(|c| (Reverse(lost_time(c).1), c.id));
+        sort_by_key(&mut self.connections, |c| (Reverse(lost_time(c).1), c.id));
         self.forgotten += self.connections.len().saturating_sub(self.most) as u64;
         self.connections.truncate(self.most);
     }
@@ -120,7 +120,7 @@ impl Explanation {
             .iter()
             .filter(|c| lost_time(c).0 > 0)
             .collect();
-        slow.sort_by_key(|c| (Reverse(lost_time(c).1), c.id));
+        sort_by_key(&mut slow, |c| (Reverse(lost_time(c).1), c.id));
         slow.truncate(most);
         slow
     }
@@ -129,7 +129,7 @@ impl Explanation {
     /// most bytes.
     pub fn noteworthy(&self, most: usize) -> Vec<&Connection> {
         let mut all: Vec<&Connection> = self.connections.iter().collect();
-        all.sort_by_key(|c| {
+        sort_by_key(&mut all, |c| {
             let bytes: u64 = c.counts.iter().map(|counts| counts.bytes).sum();
             (Reverse(lost_time(c).1), Reverse(bytes), c.id)
         });

@@ -1,8 +1,8 @@
 //! The ledger: gaps summed by cause, by connection, by pair of hosts, by time.
 
 use crate::gap::{Cause, Confidence, Gap};
+use narrows::congestion::order::{OrderedMap, sort_by_key};
 use narrows::{Duration, Instant};
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// The kind of the probe that keeps the ledger of a simulated run, and its name where nobody gives
@@ -37,13 +37,13 @@ pub struct Ledger {
     /// Gaps that were summed and not kept.
     pub forgotten: u64,
     /// By cause.
-    pub causes: BTreeMap<Cause, Sum>,
+    pub causes: OrderedMap<Cause, Sum>,
     /// By confidence.
-    pub confidence: BTreeMap<Confidence, Sum>,
+    pub confidence: OrderedMap<Confidence, Sum>,
     /// By cause and floor of the timeout.
-    pub floors: BTreeMap<(Cause, Duration), Sum>,
+    pub floors: OrderedMap<(Cause, Duration), Sum>,
     /// By cause, in slices of [`slice`](Self::slice) from the first gap on.
-    pub times: BTreeMap<(u64, Cause), Sum>,
+    pub times: OrderedMap<(u64, Cause), Sum>,
     slice: Duration,
 }
 
@@ -57,10 +57,10 @@ impl Ledger {
             gaps: Vec::new(),
             most: most.max(2),
             forgotten: 0,
-            causes: BTreeMap::new(),
-            confidence: BTreeMap::new(),
-            floors: BTreeMap::new(),
-            times: BTreeMap::new(),
+            causes: OrderedMap::new(),
+            confidence: OrderedMap::new(),
+            floors: OrderedMap::new(),
+            times: OrderedMap::new(),
             slice: Duration::from_millis(1),
         }
     }
@@ -72,30 +72,20 @@ impl Ledger {
     /// Enters a gap.
     pub fn add(&mut self, gap: &Gap) {
         let length = gap.length();
-        self.causes.entry(gap.cause).or_default().add(length);
-        self.confidence
-            .entry(gap.confidence)
-            .or_default()
-            .add(length);
+        self.causes.get_or_default(gap.cause).add(length);
+        self.confidence.get_or_default(gap.confidence).add(length);
         if let Some(floor) = gap.evidence.floor {
-            self.floors
-                .entry((gap.cause, floor))
-                .or_default()
-                .add(length);
+            self.floors.get_or_default((gap.cause, floor)).add(length);
         }
         let mut slice = self.slice_of(gap.start.at);
-        let first = self.times.keys().next().map_or(slice, |(first, _)| *first);
-        let last = self
-            .times
-            .keys()
-            .next_back()
-            .map_or(slice, |(last, _)| *last);
+        let first = self.times.first().map_or(slice, |((first, _), _)| *first);
+        let last = self.times.last().map_or(slice, |((last, _), _)| *last);
         let mut span = last.max(slice) - first.min(slice);
         while span >= SLICES {
             self.slice = self.slice * 2;
             let old = std::mem::take(&mut self.times);
             for ((at, cause), sum) in old {
-                let joined = self.times.entry((at / 2, cause)).or_default();
+                let joined = self.times.get_or_default((at / 2, cause));
                 joined.count += sum.count;
                 joined.time += sum.time;
                 joined.longest = joined.longest.max(sum.longest);
@@ -103,10 +93,7 @@ impl Ledger {
             slice /= 2;
             span /= 2;
         }
-        self.times
-            .entry((slice, gap.cause))
-            .or_default()
-            .add(length);
+        self.times.get_or_default((slice, gap.cause)).add(length);
         self.gaps.push(*gap);
         if self.gaps.len() >= self.most * 2 {
             self.forget();
@@ -133,18 +120,18 @@ impl Ledger {
     /// The gaps that were kept, in the order of time.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.gaps.clone();
-        gaps.sort_by_key(|gap| (gap.start.at, gap.connection, gap.start.packet));
+        sort_by_key(&mut gaps, |gap| {
+            (gap.start.at, gap.connection, gap.start.packet)
+        });
         gaps
     }
 
     /// Causes by the time in them, most first.
     pub fn by_time(&self) -> Vec<(Cause, Sum)> {
-        let mut all: Vec<_> = self
-            .causes
-            .iter()
-            .map(|(cause, sum)| (*cause, *sum))
-            .collect();
-        all.sort_by_key(|(cause, sum)| (std::cmp::Reverse(sum.time), *cause));
+        let mut all = self.causes.to_vec();
+        sort_by_key(&mut all, |(cause, sum)| {
+            (std::cmp::Reverse(sum.time), *cause)
+        });
         all
     }
 
@@ -156,7 +143,7 @@ impl Ledger {
     /// The sum of the causes that `which` picks.
     pub fn sum_of(&self, which: impl Fn(Cause) -> bool) -> Sum {
         let mut all = Sum::default();
-        for (_, sum) in self.causes.iter().filter(|(cause, _)| which(**cause)) {
+        for (_, sum) in self.causes.iter().filter(|(cause, _)| which(*cause)) {
             all.count += sum.count;
             all.time += sum.time;
             all.longest = all.longest.max(sum.longest);
@@ -225,7 +212,6 @@ fn percent(part: Duration, whole: Duration) -> u64 {
 
 /// The hosts of a connection, the lesser first.
 pub fn pair(ends: [SocketAddr; 2]) -> [IpAddr; 2] {
-    let mut pair = ends.map(|end| end.ip());
-    pair.sort();
-    pair
+    let [a, b] = ends.map(|end| end.ip());
+    [a.min(b), a.max(b)]
 }

@@ -2,8 +2,8 @@
 
 use crate::gap::{Cause, Confidence, Gap, Vantage};
 use crate::truth::{Question, TrueGap};
+use narrows::congestion::order::{OrderedMap, sort_by_key};
 use narrows::{Duration, Instant};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A gap that was found, with whose it is.
@@ -18,20 +18,20 @@ pub struct Found {
 }
 
 /// What became of gaps of one cause, found or true.
-pub type Row = BTreeMap<Option<Cause>, u64>;
+pub type Row = OrderedMap<Option<Cause>, u64>;
 
 /// The confusion matrices, by place of the capture.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
     /// By place and true cause: what was found instead; `None` is nothing.
-    pub truth: BTreeMap<(Vantage, Cause), Row>,
+    pub truth: OrderedMap<(Vantage, Cause), Row>,
     /// By place and found cause: what was true; `None` is nothing.
-    pub found: BTreeMap<(Vantage, Cause), Row>,
+    pub found: OrderedMap<(Vantage, Cause), Row>,
     /// By place and found cause: those where nothing was, and which no capture there could have told from right
     /// ones, as a test shows.
-    pub unseen: BTreeMap<(Vantage, Cause), u64>,
+    pub unseen: OrderedMap<(Vantage, Cause), u64>,
     /// By place and confidence: gaps that were found, and of these the right ones.
-    pub confidence: BTreeMap<(Vantage, Confidence), (u64, u64)>,
+    pub confidence: OrderedMap<(Vantage, Confidence), (u64, u64)>,
     /// Runs.
     pub runs: u64,
 }
@@ -82,10 +82,8 @@ impl Score {
         counted: Duration,
     ) {
         let truth = told.gaps;
-        let mut asked: BTreeMap<_, Vec<&Question>> = BTreeMap::new();
-        for question in told.questions {
-            asked.entry(question.ends).or_default().push(question);
-        }
+        let mut asked: Vec<&Question> = told.questions.iter().collect();
+        sort_by_key(&mut asked, |question| question.ends);
         let mut explained: Vec<Option<Cause>> = vec![None; truth.len()];
         for (one, best) in meant(place, truth, found, slack) {
             let truly = best.map(|n| truth[n].cause);
@@ -109,16 +107,14 @@ impl Score {
                     }
                 }
             }
-            let row = self.found.entry((place, one.gap.cause)).or_default();
-            *row.entry(truly).or_default() += 1;
-            let questions = asked.get(&one.ends).map_or(&[][..], Vec::as_slice);
+            let row = self.found.get_or_default((place, one.gap.cause));
+            *row.get_or_default(truly) += 1;
+            let questions = of(&asked, |question| question.ends, one.ends);
             if best.is_none() && is_question(one, questions) {
-                *self.unseen.entry((place, one.gap.cause)).or_default() += 1;
+                *self.unseen.get_or_default((place, one.gap.cause)) += 1;
             }
-            let (all, of_these) = self
-                .confidence
-                .entry((place, one.gap.confidence))
-                .or_default();
+            let key = (place, one.gap.confidence);
+            let (all, of_these) = self.confidence.get_or_default(key);
             *all += 1;
             *of_these += u64::from(right);
         }
@@ -127,8 +123,8 @@ impl Score {
             .zip(explained)
             .filter(|(t, _)| t.counts && t.length() > counted)
         {
-            let row = self.truth.entry((place, t.cause)).or_default();
-            *row.entry(cause).or_default() += 1;
+            let row = self.truth.get_or_default((place, t.cause));
+            *row.get_or_default(cause) += 1;
         }
     }
 
@@ -140,17 +136,17 @@ impl Score {
             (&mut self.found, &other.found),
         ] {
             for (key, row) in theirs {
-                let sums = mine.entry(*key).or_default();
+                let sums = mine.get_or_default(*key);
                 for (cause, n) in row {
-                    *sums.entry(*cause).or_default() += n;
+                    *sums.get_or_default(*cause) += n;
                 }
             }
         }
         for (key, n) in &other.unseen {
-            *self.unseen.entry(*key).or_default() += n;
+            *self.unseen.get_or_default(*key) += n;
         }
         for (key, (all, right)) in &other.confidence {
-            let sums = self.confidence.entry(*key).or_default();
+            let sums = self.confidence.get_or_default(*key);
             sums.0 += all;
             sums.1 += right;
         }
@@ -211,12 +207,10 @@ pub fn meant<'f>(
     found: &'f [Found],
     slack: Duration,
 ) -> Vec<(&'f Found, Option<usize>)> {
-    let mut by_end: BTreeMap<[SocketAddr; 2], Vec<(usize, &TrueGap)>> = BTreeMap::new();
-    for (n, gap) in truth.iter().enumerate() {
-        by_end.entry(gap.ends).or_default().push((n, gap));
-    }
+    let mut by_end: Vec<(usize, &TrueGap)> = truth.iter().enumerate().collect();
+    sort_by_key(&mut by_end, |(_, gap)| gap.ends);
     let of = |one: &'f Found| {
-        let all = by_end.get(&one.ends).map_or(&[][..], Vec::as_slice);
+        let all = of(&by_end, |(_, gap)| gap.ends, one.ends);
         let fitting = all.iter().filter(|(_, t)| overlap(t, &one.gap, slack));
         let best = fitting.max_by_key(|(_, t)| (same(one.gap.cause, t.cause), common(t, &one.gap)));
         (one, best.map(|(n, _)| *n))
@@ -226,6 +220,13 @@ pub fn meant<'f>(
         .filter(|one| one.place == place)
         .map(of)
         .collect()
+}
+
+/// Of `all` in the order of ends those of `ends`.
+fn of<T>(all: &[T], key: impl Fn(&T) -> [SocketAddr; 2], ends: [SocketAddr; 2]) -> &[T] {
+    let from = all.partition_point(|one| key(one) < ends);
+    let to = all.partition_point(|one| key(one) <= ends);
+    &all[from..to]
 }
 
 fn share(row: Option<&Row>, right: impl Fn(Cause) -> bool) -> Share {

@@ -20,6 +20,7 @@ use crate::score::{Found, Score, Told};
 use crate::segment::Segment;
 use crate::truth::{Question, Threshold, TrueGap, ends_of};
 use ledger::{Questions, SharedTruth};
+use narrows::congestion::order::OrderedMap;
 use narrows::{Duration, Instant};
 use narrows_experiment::file::Loaded;
 use narrows_experiment::host::SimPacket;
@@ -30,7 +31,6 @@ use narrows_experiment::run::RunError;
 use narrows_experiment::scenario::{RunContext, parallel};
 use narrows_experiment::sim::tap::{Tap, TapEvent};
 use narrows_experiment::sim::time::SimTime;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -55,16 +55,16 @@ pub struct Observed {
 
 impl Observed {
     /// By cause what there was in truth, and what captures at each place tell of it.
-    pub fn ledgers(&self) -> Vec<(&'static str, BTreeMap<Cause, Sum>)> {
-        let mut truth: BTreeMap<Cause, Sum> = BTreeMap::new();
+    pub fn ledgers(&self) -> Vec<(&'static str, OrderedMap<Cause, Sum>)> {
+        let mut truth: OrderedMap<Cause, Sum> = OrderedMap::new();
         for gap in &self.truth {
-            truth.entry(gap.cause).or_default().add(gap.length());
+            truth.get_or_default(gap.cause).add(gap.length());
         }
         let mut all = vec![("truth", truth)];
         for place in PLACES {
-            let mut ledger: BTreeMap<Cause, Sum> = BTreeMap::new();
+            let mut ledger: OrderedMap<Cause, Sum> = OrderedMap::new();
             for found in self.found.iter().filter(|found| found.place == place) {
-                let sum = ledger.entry(found.gap.cause).or_default();
+                let sum = ledger.get_or_default(found.gap.cause);
                 sum.add(found.gap.length());
             }
             all.push((place.name(), ledger));
@@ -103,7 +103,7 @@ impl Place {
     fn gaps(mut self) -> Vec<(Gap, [SocketAddr; 2])> {
         self.analyzer.finish();
         let mut gaps = Vec::new();
-        let mut ends: BTreeMap<u64, [SocketAddr; 2]> = BTreeMap::new();
+        let mut ends: OrderedMap<u64, [SocketAddr; 2]> = OrderedMap::new();
         while let Some(finding) = self.analyzer.poll_finding() {
             match finding {
                 Finding::Gap(gap) => gaps.push(gap),

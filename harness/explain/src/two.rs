@@ -25,7 +25,8 @@ use crate::gap::{Gap, Side, Vantage};
 use crate::half::Sighting;
 use fates::Journey;
 use narrows::Instant;
-use std::collections::{BTreeMap, BTreeSet};
+use narrows::congestion::order::OrderedMap;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 /// A connection by its ends, the lesser first, and by which of the connections of these ends it is in either
@@ -47,12 +48,12 @@ pub struct Path {
     /// Clocks that were set meanwhile, which is allowed for.
     pub sets: Vec<Set>,
     /// By capture and by ends, the lesser first: the first packet of each of their connections.
-    begins: [BTreeMap<[SocketAddr; 2], Vec<u64>>; 2],
+    begins: [OrderedMap<[SocketAddr; 2], Vec<u64>>; 2],
     /// By ends and by which of their connections it is in either capture: what is in both, as places in
     /// `journeys`.
-    lanes: BTreeMap<Named, [Option<usize>; 2]>,
+    lanes: OrderedMap<Named, [Option<usize>; 2]>,
     /// By ends and by which of their connections it is in the second capture: which it is in the first.
-    firsts: BTreeMap<([SocketAddr; 2], usize), usize>,
+    firsts: OrderedMap<([SocketAddr; 2], usize), usize>,
     /// In the order of `ways`.
     journeys: Vec<Journey>,
 }
@@ -79,7 +80,7 @@ impl Path {
         };
         lanes::by_time(&mut shared, first, second, |at| clock.to_first(at));
         let logs = [first, second];
-        let mut lanes = BTreeMap::new();
+        let mut lanes = OrderedMap::new();
         let (mut journeys, mut ways) = (Vec::new(), Vec::new());
         for lane in &shared {
             let [a, b] = lane.ends;
@@ -154,10 +155,8 @@ impl Path {
             0 => run,
             _ => *self.firsts.get(&(ends, run))?,
         };
-        let mut lanes = self
-            .lanes
-            .range((ends, [first, 0])..=(ends, [first, usize::MAX]));
-        let ((_, runs), numbers) = lanes.next()?;
+        let lanes = (ends, [first, 0])..(ends, [first + 1, 0]);
+        let ((_, runs), numbers) = self.lanes.range(lanes).first()?;
         Some((*runs, *numbers))
     }
 

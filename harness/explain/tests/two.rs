@@ -128,7 +128,7 @@ fn both_ends_together_tell_more_than_either() {
             .unwrap_or_default()
     };
     let (all, right) = sure(&both);
-    let told: u64 = both.confidence.values().map(|(all, _)| all).sum();
+    let told: u64 = both.confidence.iter().map(|(_, (all, _))| all).sum();
     println!("certain: {all} of {told}, alone {:?}", sure(&alone));
     assert_eq!(all, right, "certain is certain");
     assert!(

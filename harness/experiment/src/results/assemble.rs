@@ -7,6 +7,7 @@ use super::layout::PARTS;
 use super::tables::{RunColumns, column};
 use super::whole::write_whole;
 use crate::registry::Registry;
+use narrows::congestion::order::sort_by_key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -18,7 +19,7 @@ impl Folder {
     /// If one cannot be written.
     pub fn write_tables(&self, registry: &Registry) -> Result<(), FolderError> {
         let mut order: Vec<&Record> = self.records.iter().collect();
-        order.sort_by_key(|r| (r.run.point, r.run.repetition));
+        sort_by_key(&mut order, |r| (r.run.point, r.run.repetition));
         let columns = RunColumns::new(&self.experiment, registry, metric_order(registry, &order));
         let mut text = columns.header() + "\n";
         for record in &order {

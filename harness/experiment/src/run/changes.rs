@@ -11,6 +11,7 @@ use crate::net::network::Network;
 use crate::net::packet::{HostId, PortId};
 use crate::registry::Registry;
 use crate::sim::time::SimTime;
+use narrows::congestion::order::sort_by_key;
 use prepare::{Offloads, key_of, prepare};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -101,7 +102,7 @@ impl Changes {
         let mut scratch = scratch()?;
         let mut offloads = Offloads::new(graph);
         let mut in_order: Vec<(usize, &Asked)> = experiment.changes.iter().enumerate().collect();
-        in_order.sort_by_key(|(_, asked)| asked.when.at);
+        sort_by_key(&mut in_order, |(_, asked)| asked.when.at);
         for (n, asked) in in_order {
             let prepared = prepare(n, asked, experiment, registry, &offloads)?;
             let back = prepared.toggle.iter().flat_map(|toggle| &toggle.back);

@@ -7,6 +7,7 @@ use crate::host::{SimApp, SimEndpoint, address_of, ipv6_address_of};
 use crate::net::packet::HostId;
 use narrows::Instant;
 use narrows::config::TcpConfig;
+use narrows::congestion::order::sort_by_key;
 use narrows::conn::Event;
 use narrows::endpoint::EndpointEvent;
 use narrows_congestion::short::push_short;
@@ -117,7 +118,7 @@ impl SimApp for HostApp {
             self.with(tcp, now, role, |role, io| role.open(io));
         }
         // Stable, so that of one start they come in their order.
-        self.to_start.sort_by_key(|(at, _)| *at);
+        sort_by_key(&mut self.to_start, |(at, _)| *at);
         self.to_start.reverse();
         self.start_due(tcp, now);
     }

@@ -2,6 +2,7 @@
 
 use crate::ledger::{LEDGER, Sum};
 use crate::truth::{EndId, Passing, Threshold, Truth};
+use narrows::congestion::order::OrderedMap;
 use narrows::endpoint::Tracer;
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
@@ -17,7 +18,6 @@ use narrows_experiment::probe::{
 use narrows_experiment::sim::tap::{PauseEvent, TapEvent};
 use narrows_experiment::sim::time::SimTime;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -301,11 +301,11 @@ impl Instrument for Watch {
 
 /// The ledger of the gaps that began at `began` or later.
 fn reading(truth: &Truth, began: Instant) -> Reading {
-    let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
+    let mut sums: OrderedMap<_, Sum> = OrderedMap::new();
     for gap in truth.gaps().iter().filter(|gap| gap.start >= began) {
-        sums.entry(gap.cause).or_default().add(gap.length());
+        sums.get_or_default(gap.cause).add(gap.length());
     }
-    let all: u64 = sums.values().map(|sum| sum.time.as_nanos()).sum();
+    let all: u64 = sums.iter().map(|(_, sum)| sum.time.as_nanos()).sum();
     let row = |(cause, sum): (crate::Cause, Sum)| {
         let time = sum.time.as_nanos();
         let share = time as f64 / all.max(1) as f64;

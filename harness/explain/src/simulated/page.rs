@@ -3,6 +3,7 @@
 use super::PLACES;
 use crate::gap::{Cause, Confidence, TAPO, Vantage};
 use crate::score::{Row, Score, Share};
+use narrows::congestion::order::{OrderedMap, sort_by_key};
 use std::fmt::Write;
 
 /// Fewer gaps than this say nothing of a share.
@@ -236,10 +237,10 @@ fn confidence(o: &mut String, score: &Score) {
     }
 }
 
-fn rows(o: &mut String, rows: &std::collections::BTreeMap<(Vantage, Cause), Row>, place: Vantage) {
+fn rows(o: &mut String, rows: &OrderedMap<(Vantage, Cause), Row>, place: Vantage) {
     for ((_, cause), row) in rows.iter().filter(|((p, _), _)| *p == place) {
-        let mut row: Vec<_> = row.iter().collect();
-        row.sort_by_key(|(cause, n)| (std::cmp::Reverse(**n), **cause));
+        let mut row = row.to_vec();
+        sort_by_key(&mut row, |(cause, n)| (std::cmp::Reverse(*n), *cause));
         let row: Vec<_> = row
             .iter()
             .map(|(c, n)| format!("{} {n}", c.map_or("nothing", Cause::text)))

@@ -3,9 +3,9 @@
 use crate::connection::Connection;
 use crate::explanation::{Explanation, lost_time};
 use crate::gap::{Cause, Side};
+use narrows::congestion::order::{OrderedMap, sort_by_key};
 use narrows::{Duration, Instant};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -40,7 +40,9 @@ pub fn rebuilt(explanation: &Explanation, losses: Losses) -> Option<String> {
         .iter()
         .filter(|c| sent(c) > 0)
         .collect();
-    all.sort_by_key(|c| (Reverse(lost_time(c).1), Reverse(sent(c)), c.id));
+    sort_by_key(&mut all, |c| {
+        (Reverse(lost_time(c).1), Reverse(sent(c)), c.id)
+    });
     all.truncate(MOST_CONNECTIONS);
     let first = all.iter().map(|c| c.first.at).min()?;
     let last = all.iter().map(|c| c.last.at).max()?;
@@ -50,10 +52,10 @@ pub fn rebuilt(explanation: &Explanation, losses: Losses) -> Option<String> {
     let rate = RATES.into_iter().find(|rate| *rate >= reached);
     let rate = rate.unwrap_or(RATES[RATES.len() - 1]);
     let buffer = (rate * rtt.as_nanos() / 8_000 * 2).clamp(64 << 10, 64 << 20);
-    let mut hosts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    let mut hosts: OrderedMap<IpAddr, usize> = OrderedMap::new();
     for end in all.iter().flat_map(|c| c.ends) {
         let next = hosts.len();
-        hosts.entry(end.ip()).or_insert(next);
+        hosts.get_or_insert_with(end.ip(), || next);
     }
     let floors = explanation.ledger.floors.iter();
     let floor = floors
@@ -101,7 +103,7 @@ fn rate(c: &Connection) -> u64 {
     (u128::from(most.unwrap_or(0)) * 8_000 / u128::from(busy)) as u64
 }
 
-fn connection(out: &mut String, c: &Connection, first: Instant, hosts: &BTreeMap<IpAddr, usize>) {
+fn connection(out: &mut String, c: &Connection, first: Instant, hosts: &OrderedMap<IpAddr, usize>) {
     let pauses = c
         .lost
         .iter()

@@ -3,19 +3,20 @@
 use super::numbers::{share, short};
 use crate::table::{BOLD, Colour, DIM};
 use narrows::Duration;
+use narrows::congestion::order::OrderedMap;
 use narrows_experiment::results::cell;
 use narrows_explain::{Cause, Sum};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// By place, "truth" the first: by cause the gaps and the time in them.
-pub type Ledgers = Vec<(&'static str, BTreeMap<Cause, Sum>)>;
+pub type Ledgers = Vec<(&'static str, OrderedMap<Cause, Sum>)>;
 
 /// Causes in the order of the time in them, as the first ledger has it, and as the others do.
 fn causes(ledgers: &Ledgers) -> Vec<Cause> {
     let all: BTreeSet<Cause> = ledgers
         .iter()
-        .flat_map(|(_, l)| l.keys().copied())
+        .flat_map(|(_, l)| l.iter().map(|(cause, _)| *cause))
         .collect();
     let mut all: Vec<Cause> = all.into_iter().collect();
     let time = |cause: &Cause, at: usize| {
@@ -52,8 +53,8 @@ pub fn beside(label: &str, ledgers: &Ledgers, colour: Colour) -> String {
         .iter()
         .map(|(_, ledger)| {
             ledger
-                .values()
-                .fold(Duration::ZERO, |all, sum| all + sum.time)
+                .iter()
+                .fold(Duration::ZERO, |all, (_, sum)| all + sum.time)
         })
         .collect();
     for cause in causes(ledgers) {
