@@ -101,6 +101,17 @@ impl<K: Ord, V> OrderedMap<K, V> {
         }
     }
 
+    /// Whether `key` has anything.
+    pub fn contains_key(&self, key: &K) -> bool {
+        self.place(key).is_ok()
+    }
+
+    /// Takes away what `key` has.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let at = self.place(key).ok()?;
+        Some(self.0.remove(at).1)
+    }
+
     /// Those from `keys.start` on, and before `keys.end`.
     pub fn range(&self, keys: Range<K>) -> &[(K, V)] {
         let from = self.0.partition_point(|(k, _)| *k < keys.start);
@@ -206,7 +217,7 @@ mod tests {
                     (state >> 57, n)
                 })
                 .collect();
-            let expected: BTreeMap<u64, usize> = pairs.iter().copied().collect();
+            let mut expected: BTreeMap<u64, usize> = pairs.iter().copied().collect();
             let collected: OrderedMap<u64, usize> = pairs.iter().copied().collect();
             let mut inserted = OrderedMap::new();
             let mut summed = OrderedMap::new();
@@ -218,12 +229,17 @@ mod tests {
             assert_eq!((&collected, &collected), (&inserted, &summed));
             for key in 0..130 {
                 assert_eq!(collected.get(&key), expected.get(&key));
+                assert_eq!(inserted.contains_key(&key), expected.contains_key(&key));
                 assert_eq!(inserted.get_mut(&key).copied(), expected.get(&key).copied());
                 for end in [0, 40, 127, 200] {
                     let within = expected.iter().filter(|(k, _)| (key..end).contains(*k));
                     let range = collected.range(key..end).iter().map(|(k, v)| (k, v));
                     assert!(range.eq(within), "{key}..{end}");
                 }
+            }
+            for key in [64, 0, 127, 64] {
+                assert_eq!(inserted.remove(&key), expected.remove(&key));
+                assert!(inserted.iter().map(|(k, v)| (k, v)).eq(&expected));
             }
         }
     }

@@ -1,10 +1,12 @@
 //! `narrows generate`: files for editors, shells and manuals, made of what the command has.
 
+mod schema;
+
 use super::output::{OutputFile, print};
 use super::{App, Console, EXIT_OK, Stop};
 use clap::{Args, Command, Subcommand};
 use clap_complete::Shell;
-use narrows_experiment::schema::schema;
+use schema::schema;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]

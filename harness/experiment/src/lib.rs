@@ -46,7 +46,6 @@ pub mod registry;
 pub mod results;
 pub mod run;
 pub mod scenario;
-pub mod schema;
 pub mod shipped;
 pub mod stats;
 pub mod study;

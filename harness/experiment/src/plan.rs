@@ -9,7 +9,7 @@ use crate::model::{Experiment, Invalid};
 use crate::registry::Registry;
 use crate::traffic::SizeDistribution;
 pub(crate) use files::{Files, SweptFile};
-use std::collections::BTreeMap;
+use narrows::congestion::order::OrderedMap;
 use std::fmt;
 
 /// Most runs of a sweep: their plan takes some hundred bytes each.
@@ -280,12 +280,13 @@ fn settle_values(base: &mut Experiment, registry: &Registry) -> Result<Files, In
             }
         }
         let kind = registry.about(base, &axis.key).map(|about| about.kind);
-        let mut known: BTreeMap<Meaning<'_>, &str> = BTreeMap::new();
+        let mut known: OrderedMap<Meaning<'_>, &str> = OrderedMap::new();
         let twice = axis.values.iter().zip(&asked).find_map(|(value, asked)| {
             let text = files.meaning(value);
             let meaning = kind.map_or(Meaning::Text(text), |kind| kind.meaning(text));
-            let before = known.insert(meaning, asked)?;
-            Some((before, asked))
+            let before = known.get(&meaning).copied();
+            known.insert(meaning, asked);
+            Some((before?, asked))
         });
         if let Some((a, b)) = twice {
             let why = format!("'{a}' and '{b}' are one value");

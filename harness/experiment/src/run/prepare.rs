@@ -17,8 +17,8 @@ use crate::scenario::{ScenarioError, tcp};
 use crate::sim::time::SimTime;
 use crate::traffic::{Ends, Family, HostApp, Log, Placement};
 use narrows::config::TcpConfig;
+use narrows::congestion::order::OrderedMap;
 use narrows::{ByteCount, Duration, Instant};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The parts of a run, whole and possible.
@@ -116,7 +116,7 @@ impl Prepared {
             instruments,
             changes,
             log,
-            tcps: configs.made.into_keys().collect(),
+            tcps: configs.made.into_iter().map(|(whose, _)| whose).collect(),
         })
     }
 }
@@ -386,7 +386,7 @@ fn set_nics(
 struct Configs<'a> {
     experiment: &'a Experiment,
     registry: &'a Registry,
-    made: BTreeMap<WhoseTcp, Tcp>,
+    made: OrderedMap<WhoseTcp, Tcp>,
 }
 
 /// The TCP of some connections.
@@ -402,7 +402,7 @@ impl<'a> Configs<'a> {
         Self {
             experiment,
             registry,
-            made: BTreeMap::new(),
+            made: OrderedMap::new(),
         }
     }
 

@@ -19,11 +19,11 @@ use crate::sim::tap::Tap;
 use crate::sim::time::SimTime;
 use crate::sim::world::World;
 use crate::traffic::{HostApp, Log, Opened, Opener};
+use narrows::congestion::order::OrderedMap;
 use narrows::conn::Connection;
 use narrows::conn::state::State;
 use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Rate};
-use std::collections::BTreeMap;
 
 /// The world of a run.
 type RunWorld<T> = World<TcpHost<HostApp>, T>;
@@ -555,15 +555,13 @@ impl ConnectionEnd {
 /// Each direction of each connection in which data was sent, of what each host has told.
 fn flows(told: &[Vec<ConnectionEnd>]) -> Vec<FlowOutcome> {
     let ends = || told.iter().flatten();
-    let mut all: Vec<FlowOutcome> = Vec::new();
+    let mut all: Vec<FlowOutcome> = ends().filter_map(|end| end.sent).collect();
     // By connection and sending host.
-    let mut places: BTreeMap<(Key, HostId), usize> = BTreeMap::new();
-    for end in ends() {
-        if let Some(sent) = end.sent {
-            places.insert((end.key, end.at), all.len());
-            all.push(sent);
-        }
-    }
+    let senders = ends().filter(|end| end.sent.is_some());
+    let places: OrderedMap<(Key, HostId), usize> = senders
+        .zip(0..)
+        .map(|(end, place)| ((end.key, end.at), place))
+        .collect();
     for end in ends() {
         let place = places.get(&(end.key, end.peer));
         if let Some(flow) = place.and_then(|at| all.get_mut(*at)) {

@@ -9,9 +9,9 @@ use super::role::{Io, Role, RoleEvent};
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
 use crate::net::packet::HostId;
+use narrows::congestion::order::OrderedMap;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
-use std::collections::BTreeMap;
 
 /// Transfers from some hosts to others, each over a connection that the sender opens. The time of
 /// a transfer counts from there.
@@ -135,11 +135,11 @@ impl Traffic for Bulk {
         let to = on.hosts("to", &self.to)?;
         let pairs = self.pairs.of(&from, &to)?;
         let channels = Channels::<Instant>::default();
-        let mut senders: BTreeMap<HostId, Vec<(Duration, HostId)>> = BTreeMap::new();
+        let mut senders: OrderedMap<HostId, Vec<(Duration, HostId)>> = OrderedMap::new();
         let mut late = Duration::ZERO;
         for &(from, to) in &pairs {
             for _ in 0..self.connections {
-                senders.entry(from).or_default().push((late, to));
+                senders.get_or_default(from).push((late, to));
                 late += self.stagger;
             }
         }

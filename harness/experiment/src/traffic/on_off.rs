@@ -16,9 +16,9 @@ use crate::knob::{Kind, Knob, Knobs};
 use crate::net::packet::HostId;
 use crate::sim::rng::Stream;
 use crate::sim::time::SimTime;
+use narrows::congestion::order::OrderedMap;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant, Rate};
-use std::collections::BTreeMap;
 
 /// Bursts from some hosts to others over connections that stay open. The application writes a
 /// burst at once, or at a rate, is idle, and writes the next one, whatever became of the last. A
@@ -106,9 +106,9 @@ impl Traffic for OnOff {
         let to = on.hosts("to", &self.to)?;
         let pairs = self.pairs.of(&from, &to)?;
         let channels = Channels::<Instant>::default();
-        let mut senders: BTreeMap<HostId, Vec<HostId>> = BTreeMap::new();
+        let mut senders: OrderedMap<HostId, Vec<HostId>> = OrderedMap::new();
         for &(from, to) in &pairs {
-            let peers = senders.entry(from).or_default();
+            let peers = senders.get_or_default(from);
             peers.extend((0..self.connections).map(|_| to));
         }
         for (host, peers) in senders {

@@ -3,9 +3,9 @@
 use super::alarms::Alarms;
 use super::messages::{Counts, Messenger};
 use super::role::{Io, Role, RoleEvent};
+use narrows::congestion::order::OrderedMap;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Accepts connections and records each transfer on them when its last byte has come; a message
 /// says when it began.
@@ -21,11 +21,16 @@ pub struct Receiver {
 struct Rests {
     each: ByteCount,
     long: Duration,
-    /// What was read of a connection since the last rest.
-    read: BTreeMap<ConnId, u64>,
-    /// Connections that rest.
-    resting: BTreeSet<ConnId>,
+    /// Connections of which something was read.
+    readings: OrderedMap<ConnId, Reading>,
     alarms: Alarms<ConnId>,
+}
+
+#[derive(Debug, Default)]
+struct Reading {
+    /// What was read since the last rest.
+    read: u64,
+    rests: bool,
 }
 
 impl Receiver {
@@ -51,8 +56,7 @@ impl Receiver {
         let rests = (!long.is_zero()).then(|| Rests {
             each,
             long,
-            read: BTreeMap::new(),
-            resting: BTreeSet::new(),
+            readings: OrderedMap::new(),
             alarms: Alarms::default(),
         });
         Self { rests, ..self }
@@ -79,11 +83,13 @@ impl Rests {
         if n == 0 {
             return;
         }
-        let read = self.read.entry(conn).or_default();
-        *read += n;
-        if *read >= self.each.get() {
-            self.read.remove(&conn);
-            self.resting.insert(conn);
+        let reading = self.readings.get_or_default(conn);
+        reading.read += n;
+        if reading.read >= self.each.get() {
+            *reading = Reading {
+                read: 0,
+                rests: true,
+            };
             self.alarms.set(now + self.long, conn);
         }
     }
@@ -99,7 +105,8 @@ impl Role for Receiver {
             RoleEvent::Accepted => self.messages.accept(io, conn, 0),
             RoleEvent::Readable => {
                 let rests = self.rests.as_ref();
-                if !rests.is_some_and(|rests| rests.resting.contains(&conn)) {
+                let reading = rests.and_then(|rests| rests.readings.get(&conn));
+                if !reading.is_some_and(|reading| reading.rests) {
                     self.read(io, conn);
                 }
             }
@@ -110,7 +117,7 @@ impl Role for Receiver {
     fn timeout(&mut self, io: &mut Io<'_>) {
         while let Some(conn) = self.rests.as_mut().and_then(|rests| {
             let conn = rests.alarms.due(io.now())?;
-            rests.resting.remove(&conn);
+            rests.readings.get_or_default(conn).rests = false;
             Some(conn)
         }) {
             self.read(io, conn);

@@ -14,9 +14,9 @@ use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
 use crate::net::packet::HostId;
 use crate::sim::rng::Stream;
+use narrows::congestion::order::OrderedMap;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
-use std::collections::BTreeMap;
 
 /// Calls over connections that stay open, one at a time on each (a closed loop). A transfer is a
 /// reply, from the first write of its request.
@@ -151,9 +151,9 @@ impl Traffic for Rpc {
             _ => e,
         })?;
         let channels = Channels::<Message>::default();
-        let mut by_client: BTreeMap<HostId, Vec<HostId>> = BTreeMap::new();
+        let mut by_client: OrderedMap<HostId, Vec<HostId>> = OrderedMap::new();
         for &(client, server) in &pairs {
-            let to_call = by_client.entry(client).or_default();
+            let to_call = by_client.get_or_default(client);
             to_call.extend((0..self.connections).map(|_| server));
         }
         for (host, servers) in by_client {

@@ -20,7 +20,7 @@ use crate::scenario::network as words;
 use crate::scenario::spec::Ties;
 use crate::sim::time::SimTime;
 use narrows::ByteCount;
-use std::collections::BTreeMap;
+use narrows::congestion::order::OrderedMap;
 
 impl Network {
     /// The order of simultaneous events.
@@ -126,7 +126,7 @@ impl Network {
         }
         // By port, what it is by now: a later pattern changes what an earlier one left.
         graph.set_pause(self.pause.spec(self.common.mtu));
-        let mut changed: BTreeMap<PortId, Port> = BTreeMap::new();
+        let mut changed: OrderedMap<PortId, Port> = OrderedMap::new();
         for (pattern, settings) in &self.ports {
             let at = format!("network.port.\"{pattern}\"");
             for port in graph.select(pattern).map_err(invalid(&at))? {

@@ -12,7 +12,7 @@ use crate::net::nic::MOST_OFFLOAD;
 use crate::net::packet::{HostId, PortId};
 use crate::registry::Registry;
 use crate::sim::time::SimTime;
-use std::collections::BTreeMap;
+use narrows::congestion::order::OrderedMap;
 
 /// What happens to a NIC that is set up anew, in words.
 const RING_LOSS: &str = "ring loss";
@@ -22,20 +22,22 @@ const GRO: &str = "nic.gro";
 /// The receive offload of hosts, with what earlier changes left.
 pub(super) struct Offloads<'g> {
     graph: &'g Graph,
-    changed: BTreeMap<HostId, u32>,
+    changed: OrderedMap<HostId, u32>,
 }
 
 impl<'g> Offloads<'g> {
     pub(super) const fn new(graph: &'g Graph) -> Self {
         Self {
             graph,
-            changed: BTreeMap::new(),
+            changed: OrderedMap::new(),
         }
     }
 
     /// A change leaves hosts with these.
     pub(super) fn change(&mut self, left: impl Iterator<Item = (HostId, u32)>) {
-        self.changed.extend(left);
+        for (host, offload) in left {
+            self.changed.insert(host, offload);
+        }
     }
 
     fn of(&self, host: HostId) -> u32 {

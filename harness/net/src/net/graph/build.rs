@@ -1,6 +1,6 @@
 //! From a graph to the network at work.
 
-use std::collections::BTreeMap;
+use narrows_congestion::order::OrderedMap;
 use std::ops::Range;
 
 use super::pause::queue_of;
@@ -55,10 +55,10 @@ impl Graph {
 
     /// The pools of all switches with their ports, in order.
     fn pools_with_ports(&self) -> impl Iterator<Item = (&PoolSpec, Vec<PortId>)> {
-        let mut ports: BTreeMap<(SwitchId, PoolId), Vec<PortId>> = BTreeMap::new();
+        let mut ports: OrderedMap<(SwitchId, PoolId), Vec<PortId>> = OrderedMap::new();
         for (n, output) in self.outputs.iter().enumerate() {
             if let Some(pool) = output.egress.port.pool {
-                let of = ports.entry((output.from, pool)).or_default();
+                let of = ports.get_or_default((output.from, pool));
                 of.push(self.port_of_output(n));
             }
         }
@@ -66,7 +66,12 @@ impl Graph {
             let numbered = switch.pools.iter().zip(0..);
             numbered.map(move |(pool, p)| (pool, (SwitchId(n), PoolId(p))))
         });
-        pools.map(move |(pool, at)| (pool, ports.remove(&at).unwrap_or_default()))
+        pools.map(move |(pool, at)| {
+            (
+                pool,
+                ports.get_mut(&at).map(std::mem::take).unwrap_or_default(),
+            )
+        })
     }
 
     /// That what the ports of a pool have to themselves is not more than there is.

@@ -7,6 +7,7 @@
 
 mod hosts;
 
+use narrows_congestion::order::OrderedMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HELD, Network};
@@ -42,9 +43,9 @@ pub(super) struct Changes {
     /// Those of either kind that all switches know of.
     known: BTreeSet<u32>,
     tables_are_old: bool,
-    pauses: BTreeMap<u32, Pause>,
+    pauses: OrderedMap<u32, Pause>,
     /// Until when the NICs of hosts are being reset.
-    resets: BTreeMap<u32, SimTime>,
+    resets: OrderedMap<u32, SimTime>,
 }
 
 impl Default for Changes {
@@ -58,8 +59,8 @@ impl Default for Changes {
             withdrawn: BTreeSet::new(),
             known: BTreeSet::new(),
             tables_are_old: false,
-            pauses: BTreeMap::new(),
-            resets: BTreeMap::new(),
+            pauses: OrderedMap::new(),
+            resets: OrderedMap::new(),
         }
     }
 }
@@ -181,15 +182,16 @@ impl<P: Packet> Network<P> {
         }
         let concerns = match *change {
             Change::Rate { port, rate } => {
-                let changed = self.change_port(port, now, tap, |network| {
+                let mut changed = None;
+                self.change_port(port, now, tap, &mut |network| {
                     let port = &mut network.ports[port.index()];
-                    port.set_rate(now, rate, &mut network.slab)
+                    changed = port.set_rate(now, rate, &mut network.slab);
                 });
                 changed.ok_or(ChangeError::Rate { rate })?;
                 self.concerns(port)
             }
             Change::Delay { port, delay } => {
-                self.change_port(port, now, tap, |network| {
+                self.change_port(port, now, tap, &mut |network| {
                     network.detach_wire(port.0);
                     network.ports[port.index()].set_delay(delay);
                 });
@@ -307,18 +309,18 @@ impl<P: Packet> Network<P> {
     /// Does something to a port that moves departures: before, it is brought up to now; after, its
     /// pool has what has become free and knows when the next packet leaves, and there is an event
     /// for the first packet on the link.
-    pub(super) fn change_port<T: Tap<P>, R>(
+    pub(super) fn change_port<T: Tap<P>>(
         &mut self,
         port: PortId,
         now: SimTime,
         tap: &mut T,
-        change: impl FnOnce(&mut Self) -> R,
-    ) -> R {
+        change: &mut dyn FnMut(&mut Self),
+    ) {
         let at = port.0;
         self.settle_either(at, now, tap);
         let before = &self.ports[port.index()];
         let (arrival, held) = (before.head_arrival(&self.slab), before.held().bytes);
-        let done = change(self);
+        change(self);
         let after = &self.ports[port.index()];
         let (pool, held_now) = (after.pool, after.held().bytes);
         if pool != NO_POOL
@@ -349,7 +351,6 @@ impl<P: Packet> Network<P> {
             self.events.push(Event { time, rank, id: at });
         }
         self.departure_moved(at);
-        done
     }
 
     /// Brings a port of either kind up to `now` and tells what was done to packets there.
@@ -372,7 +373,7 @@ impl<P: Packet> Network<P> {
 
     fn link_down<T: Tap<P>>(&mut self, port: PortId, now: SimTime, tap: &mut T) {
         let mut lost = Vec::new();
-        self.change_port(port, now, tap, |network| {
+        self.change_port(port, now, tap, &mut |network| {
             network.detach_wire(port.0);
             network.changes_mut().due.retain(|_, due| match *due {
                 Due::Arrives { port: at, slot } if at == port.0 => {
@@ -399,7 +400,7 @@ impl<P: Packet> Network<P> {
     fn resume<T: Tap<P>>(&mut self, port: PortId, now: SimTime, tap: &mut T) {
         let changes = self.changes_mut();
         if !changes.down.contains(&port.0) && !changes.resets.contains_key(&port.0) {
-            self.change_port(port, now, tap, |network| {
+            self.change_port(port, now, tap, &mut |network| {
                 network.ports[port.index()].resume(now, &mut network.slab);
             });
         }

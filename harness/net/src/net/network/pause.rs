@@ -285,7 +285,7 @@ impl<P: Packet> Network<P> {
         let Some(pausing) = &mut self.pausing else {
             return;
         };
-        let sender = pausing.obeys.entry(at).or_default();
+        let sender = pausing.obeys.get_or_default(at);
         for (class, held) in sender.until.iter_mut().enumerate() {
             if classes >> class & 1 == 1 {
                 *held = until;
@@ -313,7 +313,7 @@ impl<P: Packet> Network<P> {
             from
         } else {
             let mut from = now;
-            self.change_port(PortId(at), now, tap, |network| {
+            self.change_port(PortId(at), now, tap, &mut |network| {
                 let port = &mut network.ports[at as usize];
                 from = port.hold(now, longest, &mut network.slab);
             });

@@ -22,8 +22,8 @@ pub(super) struct Pause {
 impl<P: Packet> Network<P> {
     /// A host pauses; until when.
     pub(super) fn pause(&mut self, host: HostId, until: SimTime, ring: u32) -> SimTime {
-        let pause = self.changes_mut().pauses.entry(host.0);
-        let pause = pause.or_insert(Pause {
+        let pauses = &mut self.changes_mut().pauses;
+        let pause = pauses.get_or_insert_with(host.0, || Pause {
             until,
             ring,
             waiting: VecDeque::new(),
@@ -44,13 +44,13 @@ impl<P: Packet> Network<P> {
         tap: &mut T,
     ) {
         let changes = self.changes_mut();
-        let end = changes.resets.entry(host.0).or_insert(until);
+        let end = changes.resets.get_or_insert_with(host.0, || until);
         *end = until.max(*end);
         let end = *end;
         changes.put(end, Due::NicWorks(host));
         self.tell_link_to(host);
         let mut lost = self.lose_rings(host);
-        self.change_port(PortId(host.0), now, tap, |network| {
+        self.change_port(PortId(host.0), now, tap, &mut |network| {
             network.detach_wire(host.0);
             let nic = &mut network.ports[host.index()];
             lost.extend(nic.stop(now, &mut network.slab));

@@ -1,5 +1,6 @@
 //! What switches that pause keep of packets, and of whom they have told what.
 
+use narrows_congestion::order::OrderedMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -44,13 +45,13 @@ pub(in crate::net::network) struct Pausing {
     pub(super) by_sender: Vec<u32>,
     /// By port: the switch that pauses, and that it is an output of.
     pub(super) outputs: Vec<u32>,
-    pub(super) switches: BTreeMap<u32, PausingSwitch>,
+    pub(super) switches: OrderedMap<u32, PausingSwitch>,
     /// Those that pause who sends to them, by number.
-    pub(super) hosts: BTreeMap<u32, HostPause>,
+    pub(super) hosts: OrderedMap<u32, HostPause>,
     /// By slot.
     pub(super) accounts: Vec<Account>,
     /// By port, of those that a pause frame reached.
-    pub(super) obeys: BTreeMap<u32, Sender>,
+    pub(super) obeys: OrderedMap<u32, Sender>,
     /// By time, then in the order in which it was put here.
     pub(super) due: BTreeMap<(SimTime, u64), Due>,
     pub(super) sequence: u64,
@@ -193,7 +194,7 @@ impl Pausing {
                 .map(|parts| (parts.host.0, HostPause::new(parts)))
                 .collect(),
             accounts: Vec::new(),
-            obeys: BTreeMap::new(),
+            obeys: OrderedMap::new(),
             due: BTreeMap::new(),
             sequence: 0,
             armed: SimTime::MAX,

@@ -213,7 +213,7 @@ proptest! {
             prop_assert!(ingress.held.iter().all(|held| held.again.is_none()));
         }
         prop_assert!(pausing.accounts.iter().all(|account| account.ingress == NONE));
-        prop_assert!(pausing.switches.values().all(|switch| switch.told == 0));
+        prop_assert!(pausing.switches.iter().all(|(_, switch)| switch.told == 0));
 
         let mut looks: Vec<_> = looks.into_iter().map(SimTime::from_nanos).collect();
         looks.sort_unstable();

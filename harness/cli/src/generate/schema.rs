@@ -1,15 +1,17 @@
 //! The JSON schema of experiment files, for editors: made of the tables of knobs.
 
-use crate::knob::{About, Kind, Knobs, Quantity};
-use crate::model::network::{Common, GRAPH};
-use crate::model::queue::Discipline;
-use crate::model::{Cpu, Expect, Experiment, Link, Nic, Pause, Queue, Run, Show, change};
-use crate::registry::Registry;
-use crate::scenario::spec::TcpSpec;
+use narrows_experiment::knob::{About, Kind, Knobs, Quantity};
+use narrows_experiment::model::network::{Common, GRAPH};
+use narrows_experiment::model::queue::Discipline;
+use narrows_experiment::model::{
+    Cpu, Expect, Experiment, Link, Nic, Pause, Queue, Run, Show, change,
+};
+use narrows_experiment::registry::Registry;
+use narrows_experiment::scenario::spec::TcpSpec;
 use serde_json::{Map, Value, json};
 
 /// The schema (JSON Schema 2020-12) of what `registry` can name.
-pub fn schema(registry: &Registry) -> Value {
+pub(super) fn schema(registry: &Registry) -> Value {
     let usual = Experiment::default();
     let link = || object(of::<Link>(&|key| get(&usual.network.link, key)));
     let disciplines = disciplines(registry);
@@ -124,7 +126,7 @@ fn disciplines(registry: &Registry) -> Value {
     all.collect()
 }
 
-fn get(section: &dyn crate::knob::Section, key: &str) -> Option<String> {
+fn get(section: &dyn narrows_experiment::knob::Section, key: &str) -> Option<String> {
     section.get(key)
 }
 
