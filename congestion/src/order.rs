@@ -2,6 +2,7 @@
 //! library's are compiled anew for each type, which takes a build up to a tenth of a second each time.
 
 use alloc::vec::{self, Vec};
+use core::borrow::Borrow;
 use core::cmp::Ordering;
 use core::ops::{Deref, Range};
 use core::slice;
@@ -64,20 +65,29 @@ impl<K, V> OrderedMap<K, V> {
 }
 
 impl<K: Ord, V> OrderedMap<K, V> {
-    fn place(&self, key: &K) -> Result<usize, usize> {
+    fn place<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
+    where
+        K: Borrow<Q>,
+    {
         match self.0.last() {
-            Some((last, _)) if last < key => Err(self.0.len()),
-            _ => self.0.binary_search_by(|(k, _)| k.cmp(key)),
+            Some((last, _)) if last.borrow() < key => Err(self.0.len()),
+            _ => self.0.binary_search_by(|(k, _)| k.borrow().cmp(key)),
         }
     }
 
     /// What `key` has.
-    pub fn get(&self, key: &K) -> Option<&V> {
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
         self.place(key).ok().map(|at| &self.0[at].1)
     }
 
     /// The same, to be changed.
-    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
         self.place(key).ok().map(|at| &mut self.0[at].1)
     }
 
@@ -102,12 +112,18 @@ impl<K: Ord, V> OrderedMap<K, V> {
     }
 
     /// Whether `key` has anything.
-    pub fn contains_key(&self, key: &K) -> bool {
+    pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
         self.place(key).is_ok()
     }
 
     /// Takes away what `key` has.
-    pub fn remove(&mut self, key: &K) -> Option<V> {
+    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
         let at = self.place(key).ok()?;
         Some(self.0.remove(at).1)
     }

@@ -62,23 +62,32 @@ pub trait Section: fmt::Debug {
 
 impl<S: Knobs> Section for S {
     fn knobs(&self) -> Vec<About> {
-        S::TABLE.iter().map(|knob| knob.about).collect()
+        abouts(S::TABLE.len(), &|n| &S::TABLE[n].about)
     }
 
     fn get(&self, key: &str) -> Option<String> {
-        let knob = S::TABLE.iter().find(|knob| knob.about.key == key)?;
-        (knob.get)(self)
+        let found = find(key, S::TABLE.len(), &|n| &S::TABLE[n].about)?;
+        (S::TABLE[found].get)(self)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
-        let Some(knob) = S::TABLE.iter().find(|knob| knob.about.key == key) else {
-            return Err(KnobError::unknown(
-                key,
-                S::TABLE.iter().map(|knob| knob.about.key),
-            ));
+        let (len, about) = (S::TABLE.len(), |n: usize| &S::TABLE[n].about);
+        let Some(found) = find(key, len, &about) else {
+            let known = abouts(len, &about);
+            return Err(KnobError::unknown(key, known.iter().map(|about| about.key)));
         };
-        (knob.set)(self, value).map_err(|why| KnobError::Value { why })
+        (S::TABLE[found].set)(self, value).map_err(KnobError::value)
     }
+}
+
+// Compiled once, not for each table: what all knobs of a table are, and which is called `key`.
+
+fn abouts(len: usize, about: &dyn Fn(usize) -> &'static About) -> Vec<About> {
+    (0..len).map(|n| *about(n)).collect()
+}
+
+fn find(key: &str, len: usize, about: &dyn Fn(usize) -> &'static About) -> Option<usize> {
+    (0..len).find(|n| about(*n).key == key)
 }
 
 /// Why a knob was not set.

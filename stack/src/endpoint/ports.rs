@@ -4,7 +4,7 @@ use super::demux::FourTuple;
 use super::isn::Secrets;
 use crate::rng::Rng;
 use core::ops::RangeInclusive;
-use std::collections::BTreeMap;
+use narrows_congestion::order::OrderedMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// Sequences of ports. Destinations share one by chance: what a destination sees of it are its own
@@ -30,7 +30,7 @@ pub struct EphemeralPorts {
     rng: Rng,
     /// Where most ports are in use they are known, ascending, so that a free one, or that there is
     /// none, is found without a look at each.
-    crowds: BTreeMap<(IpAddr, SocketAddr), Vec<u16>>,
+    crowds: OrderedMap<(IpAddr, SocketAddr), Vec<u16>>,
 }
 
 impl EphemeralPorts {
@@ -46,7 +46,7 @@ impl EphemeralPorts {
             count,
             counters: None,
             rng,
-            crowds: BTreeMap::new(),
+            crowds: OrderedMap::new(),
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
         for want in [1, 40_000, 65_535, 2] {
             let chosen = ports.choose(&s, LOCAL, peer(2), |port| port == want);
             assert_eq!(chosen, Some(want));
-            ports.crowds.clear();
+            ports.crowds = OrderedMap::new();
         }
     }
 

@@ -12,7 +12,8 @@ use crate::registry::Registry;
 use crate::run::RunOutcome;
 use crate::traffic::SizeDistribution;
 use crate::version;
-use std::collections::{BTreeMap, BTreeSet};
+use narrows::congestion::order::{OrderedMap, sort_by};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub struct Folder {
     pub(super) experiment: Experiment,
     axes: Vec<String>,
     journal: File,
-    parts: BTreeMap<String, (File, u64)>,
+    parts: OrderedMap<String, (File, u64)>,
     pub(super) records: Vec<Record>,
     /// Held as long as this is.
     _lock: File,
@@ -95,7 +96,7 @@ impl Folder {
             experiment,
             axes,
             journal,
-            parts: BTreeMap::new(),
+            parts: OrderedMap::new(),
             records,
             _lock: lock,
         })
@@ -300,20 +301,23 @@ pub(super) fn check_same(path: &Path, there: &Plan, here: &Plan) -> Result<(), F
         let part = key.split('.').next().unwrap_or_default();
         !matches!(part, "title" | "about" | "show" | "expect" | "short") && key != "run.repetitions"
     };
-    let all = |e: &Experiment| -> BTreeMap<String, String> {
+    let all = |e: &Experiment| -> OrderedMap<String, String> {
         let entries = e.entries().into_iter();
         let of = entries.filter(|e| matters(&e.key));
         of.map(|e| (e.key, e.value.to_string())).collect()
     };
     let changed = changed_files(there.files(), here.files());
     let (there, here) = (all(there.base()), all(here.base()));
-    let keys: BTreeSet<&String> = there.keys().chain(here.keys()).collect();
+    let keys = there.iter().chain(here.iter()).map(|(key, _)| key);
+    let mut keys: Vec<&String> = keys.collect();
+    sort_by(&mut keys, |a, b| a.cmp(b));
+    keys.dedup();
     let nothing = "nothing".to_owned();
     let differences: Vec<(String, String, String)> = keys
         .into_iter()
         .filter(|key| there.get(*key) != here.get(*key))
         .map(|key| {
-            let of = |all: &BTreeMap<String, String>| all.get(key).unwrap_or(&nothing).clone();
+            let of = |all: &OrderedMap<String, String>| all.get(key).unwrap_or(&nothing).clone();
             (key.clone(), of(&there), of(&here))
         })
         .chain(changed)

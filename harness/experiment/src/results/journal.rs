@@ -6,11 +6,14 @@ use super::tables::metric_columns;
 use crate::plan::{Plan, PlannedRun};
 use crate::registry::Registry;
 use crate::run::RunOutcome;
-use serde::Deserialize;
+use narrows::congestion::order::OrderedMap;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::path::Path;
-use std::{fs, io};
+use std::{fmt, fs, io};
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +39,38 @@ struct Line<'a> {
     repetition: u32,
     seed: u64,
     outcome: String,
-    set: BTreeMap<String, String>,
-    #[serde(borrow)]
-    metrics: BTreeMap<String, &'a RawValue>,
-    rows: BTreeMap<String, (String, u64, u64)>,
+    #[serde(deserialize_with = "map")]
+    set: OrderedMap<String, String>,
+    #[serde(borrow, deserialize_with = "map")]
+    metrics: OrderedMap<String, &'a RawValue>,
+    #[serde(deserialize_with = "map")]
+    rows: OrderedMap<String, (String, u64, u64)>,
+}
+
+fn map<'de, D, V>(from: D) -> Result<OrderedMap<String, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    V: Deserialize<'de>,
+{
+    struct Pairs<V>(PhantomData<V>);
+
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Pairs<V> {
+        type Value = OrderedMap<String, V>;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("names with values")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+            let mut map = OrderedMap::new();
+            while let Some((name, value)) = all.next_entry()? {
+                map.insert(name, value);
+            }
+            Ok(map)
+        }
+    }
+
+    from.deserialize_map(Pairs(PhantomData))
 }
 
 impl Record {
@@ -137,7 +168,7 @@ pub(super) fn read(folder: &Path, axes: &[String]) -> Result<(Vec<Record>, Journ
     let mut records = Vec::new();
     let mut state = Journal::Whole;
     let mut seen = BTreeSet::new();
-    let (parts, mut lengths) = (folder.join(PARTS), BTreeMap::new());
+    let (parts, mut lengths) = (folder.join(PARTS), OrderedMap::new());
     let lines: Vec<&[u8]> = text.split_inclusive(|b| *b == b'\n').collect();
     for (n, line) in lines.iter().enumerate() {
         let parsed = std::str::from_utf8(line)
@@ -167,12 +198,12 @@ pub(super) fn read(folder: &Path, axes: &[String]) -> Result<(Vec<Record>, Journ
 
 /// Whether the rows of a run are in the tables: of some the machine may have lost them when it went
 /// down.
-fn has_rows(lengths: &mut BTreeMap<String, u64>, parts: &Path, record: &Record) -> bool {
+fn has_rows(lengths: &mut OrderedMap<String, u64>, parts: &Path, record: &Record) -> bool {
     record.rows.iter().all(|(table, _, _, to)| {
-        let length = lengths.entry(table.clone()).or_insert_with(|| {
+        let length = lengths.get_or_insert_with(table.clone(), || {
             let there = fs::metadata(parts.join(table));
             there.map_or(0, |m| m.len())
         });
-        to <= length
+        *to <= *length
     })
 }
