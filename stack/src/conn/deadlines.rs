@@ -11,8 +11,8 @@ use narrows_congestion::{ByteCount, Duration, Instant};
 impl<T: TcpTypes> Connection<T> {
     /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.pace_at.get().is_some_and(|at| at <= now) {
-            self.pace_at = Sparse::NONE;
+        if self.pace_at().is_some_and(|at| at <= now) {
+            self.wait_to_pace(None);
         }
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
@@ -111,8 +111,26 @@ impl<T: TcpTypes> Connection<T> {
             .min(on_tick(self.snd.rto_deadline()))
             .min(on_tick(self.snd.pto_deadline()))
             .min(self.snd.reorder_deadline().unwrap_or(Instant::MAX))
-            .min(self.pace_at.get().unwrap_or(Instant::MAX));
+            .min(self.pace_at().unwrap_or(Instant::MAX));
         (next != Instant::MAX).then_some(next)
+    }
+
+    /// When the next segment may leave that is paced, if one waits.
+    #[inline]
+    pub(super) fn pace_at(&self) -> Option<Instant> {
+        self.rare.as_changed()?.pace_at.get()
+    }
+
+    /// The next segment waits until then, or none does.
+    pub(super) fn wait_to_pace(&mut self, until: Option<Instant>) {
+        match until {
+            Some(at) => self.rare.pace_at = Sparse::some(at),
+            None => {
+                if let Some(rare) = self.rare.changed() {
+                    rare.pace_at = Sparse::NONE;
+                }
+            }
+        }
     }
 
     /// A connection that the user has let go of does not wait for its peer for ever. Half-closed

@@ -178,7 +178,8 @@ pub struct Connection<T: TcpTypes> {
     send_buf: T::Send,
     recv_buf: T::Recv,
     ecn: EcnState,
-    pace_at: Sparse<Instant>,
+    /// What few come to need; each segment asks whether there is any of it.
+    rare: Rarely<Rare>,
     trace: Option<Thin<dyn TraceSink>>,
     ack: AckState,
     ends: Ends,
@@ -186,13 +187,16 @@ pub struct Connection<T: TcpTypes> {
     timers: Timers,
     traffic: Traffic,
     ooo: Reassembly,
-    snd: Sender<T::Congestion, T::Rto>,
 
-    // Few.
-    rare: Rarely<Rare>,
+    // Few, as the beginning of the sender: together they are a line.
     peer_offers: PeerOffers,
     /// Until it is over.
     handshake: Rarely<Handshake>,
+
+    // Every segment, but for the beginning.
+    snd: Sender<T::Congestion, T::Rto>,
+
+    // Few.
     exceptions: Rarely<Exceptions>,
     /// What is counted of it but its buffers.
     charge: Charge,
@@ -278,7 +282,6 @@ impl<T: TcpTypes> Connection<T> {
             lacks: Lack::Nothing,
             probe_window: false,
             fills_window: false,
-            pace_at: Sparse::NONE,
             irs: Seq(0),
             rcv_nxt: 0,
             recv_buf: T::Recv::default(),
@@ -366,29 +369,24 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Reads a word of each cache line that a segment touches, one after the other as the fields
-    /// are declared. Of many connections each one is out of the cache when its next segment comes.
-    /// Read all at once, its lines come from memory all at the same time; each where it is needed,
-    /// one after the other.
-    #[inline(never)]
+    /// are declared, but for the first, which who calls has read. Of many connections each one is out
+    /// of the cache when its next segment comes. Read all at once, its lines come from memory all at
+    /// the same time; each where it is needed, one after the other.
+    #[inline]
     pub(crate) fn bring_in(&self, payload_len: usize) {
         // What is read is of no use, but must be used, lest the compiler leave the reading out.
         black_box(
-            self.last_received.as_nanos()
-                ^ self.window.wnd()
-                ^ self.offered.right_edge()
-                ^ u64::from(self.peer_fin.is_some())
-                ^ u64::from(self.ecn.in_use())
-                ^ u64::from(self.pace_at.is_some())
-                ^ u64::from(self.ack.is_due())
-                ^ u64::from(self.ends.local_port ^ self.ends.remote_port)
-                ^ self.timers.next().as_nanos()
+            self.window.wnd()
+                ^ u64::from(self.orphan)
+                ^ u64::from(self.rare.is_as_it_began())
+                ^ u64::from(self.ends.local_port)
                 ^ self.traffic.segments_in
-                ^ u64::from(self.ooo.is_empty())
-                ^ self.snd.una(),
+                ^ self.snd.una()
+                ^ u64::from(self.snd.retries()),
         );
         if payload_len == 0 {
             // An ACK: the sender will be needed, and not as with data a little of it.
-            black_box(self.snd.bring_in());
+            self.snd.bring_in();
         }
     }
 
@@ -498,7 +496,7 @@ impl<T: TcpTypes> Connection<T> {
         self.set_state(State::Closed(reason), now);
         self.timers.stop_all();
         self.snd.stop_timers();
-        self.pace_at = Sparse::NONE;
+        self.wait_to_pace(None);
         self.ack.clear();
         self.events.set(EventKind::Closed);
         self.give_back();

@@ -5,7 +5,7 @@ use crate::recovery::AbsSeq;
 use crate::sparse::{Begins, Sparse};
 use crate::wire::Seq;
 use crate::wire::icmp::IcmpErrorKind;
-use narrows_congestion::ByteCount;
+use narrows_congestion::{ByteCount, Instant};
 
 /// In a box of the [`Connection`](super::Connection) from its first change on.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Rare {
     pub(super) challenge: Option<ConnectionBudget>,
     /// Where a byte was sent into the closed window.
     pub(super) probe_sent: Sparse<AbsSeq>,
+    /// When the next segment may leave that is paced.
+    pub(super) pace_at: Sparse<Instant>,
     /// SND.UP: urgent data ends here.
     pub(super) snd_up: Sparse<AbsSeq>,
     /// What is queued up to here leaves though the user holds back what is not a full segment.
@@ -31,6 +33,7 @@ impl Begins for Rare {
         reset_due: None,
         challenge: None,
         probe_sent: Sparse::NONE,
+        pace_at: Sparse::NONE,
         snd_up: Sparse::NONE,
         pushed_to: Sparse::NONE,
         rcv_up: None,

@@ -21,6 +21,8 @@ pub(super) struct Slot<T: TcpTypes> {
     pub(super) next_dirty: u32,
     /// The user has let go of it: it is removed when it is closed.
     pub(super) released: bool,
+    /// The wheel may know a deadline of it: if not, the wheel's entry, which is elsewhere, is not looked at.
+    pub(super) timed: bool,
     /// What the connection has heard of paths.
     pub(super) news: News,
     pub(super) listener: Sparse<u32>,
@@ -64,6 +66,7 @@ impl<T: TcpTypes> Slot<T> {
         generation: 0,
         next_dirty: NOT_QUEUED,
         released: false,
+        timed: false,
         news: News::NONE,
         listener: Sparse::NONE,
         conn: Cell::Free,

@@ -73,6 +73,11 @@ impl ConnId {
     pub const fn index(self) -> usize {
         self.slot as usize
     }
+
+    /// Tells it from others that had the same [`index`](Self::index) before.
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
 }
 
 /// What the user of an endpoint is told.
@@ -309,8 +314,10 @@ impl<T: TcpTypes> Endpoint<T> {
         segment: &PlainSegment,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        if self.slots.len() <= MANY
-            && let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment)
+        if self.slots.len() > MANY {
+            self.bring_in(segment, payload.len());
+        }
+        if let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment)
             && let Some(s) = self.slots.get_mut(slot as usize)
             && let Some(conn) = s.conn.as_mut()
         {
@@ -333,6 +340,17 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         let (ip, tcp) = (segment.ip_header(), segment.tcp.header());
         self.handle_packet(now, &ip, &tcp, payload);
+    }
+
+    /// Among many connections, that of a segment is found, and what it will touch is brought in.
+    #[cold] // To those with few, whose way must not be longer for it.
+    #[inline(never)]
+    fn bring_in(&mut self, segment: &PlainSegment, payload_len: usize) {
+        if let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment)
+            && let Some(conn) = self.connection_in(slot)
+        {
+            conn.bring_in(payload_len);
+        }
     }
 
     /// A plain segment of the established connection in `slot` has come, and not as predicted.

@@ -214,8 +214,15 @@ impl<T: TcpTypes> Endpoint<T> {
             self.cold.tell_user(s, slot, &mut self.events);
         }
         match s.conn.as_ref().and_then(Connection::poll_timeout) {
-            Some(at) => self.wheel.arm(slot, at),
-            None => self.wheel.cancel(slot),
+            Some(at) => {
+                s.timed = true;
+                self.wheel.arm(slot, at);
+            }
+            None if s.timed => {
+                s.timed = false;
+                self.wheel.cancel(slot);
+            }
+            None => {}
         }
     }
 

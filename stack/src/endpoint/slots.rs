@@ -132,6 +132,7 @@ impl<T: TcpTypes> Endpoint<T> {
                     generation: 0,
                     next_dirty: NOT_QUEUED,
                     released: false,
+                    timed: false,
                     news,
                     listener,
                     conn,

@@ -200,11 +200,12 @@ impl Begins for Blocks {
 
 /// What was sent, SACKed, lost and retransmitted, and the counters that follow from it.
 ///
-/// What each ACK reads comes first, and what only SACK blocks and losses need last: see
-/// [`Connection`](crate::conn::Connection).
+/// The order is that of the declaration: see [`Sender`](super::Sender).
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Scoreboard {
+    /// First, since it is asked for by those, too, who have sent nothing.
+    holes: Rarely<Holes>,
     records: VecDeque<Record>,
     una: AbsSeq,
     end: AbsSeq,
@@ -215,7 +216,6 @@ pub struct Scoreboard {
     retransmissions: u32,
     /// Number of the first record that [`Self::mark_lost_by_sacks`] has not judged.
     frontier: u32,
-    holes: Rarely<Holes>,
     #[cfg(test)]
     steps: u64,
 }

@@ -14,22 +14,24 @@ use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Lower, Needs, RtoPolicy,
     RttEstimator,
 };
+use std::hint::black_box;
 
 /// The values of `TcpConfig` and of the handshake that the sender goes by.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)] // What each segment asks for comes last: see `Sender`.
 pub struct SenderPolicy {
+    /// The longest the peer is assumed to delay an ACK, for tail-loss probes.
+    pub max_ack_delay: Duration,
     /// How much leaves during recovery.
     pub recovery: RecoverySending,
-    /// RFC 5681's threshold.
-    pub dup_thresh: u32,
     /// RFC 3042.
     pub limited_transmit: bool,
     /// Means to detect spurious reductions.
     pub spurious: SpuriousDetection,
     /// SACK was negotiated.
     pub sack: bool,
-    /// The longest the peer is assumed to delay an ACK, for tail-loss probes.
-    pub max_ack_delay: Duration,
+    /// RFC 5681's threshold.
+    pub dup_thresh: u32,
     /// Pacing asked for by the configuration.
     pub pacing: PacingMode,
     /// Records on the scoreboard at most.
@@ -60,18 +62,27 @@ pub enum NextSegment {
 /// Sequence numbers are unwrapped to 64 bits ([`AbsSeq`]): the SYN is 0, the first byte 1.
 ///
 /// What each segment touches lies together in the order of declaration, and what few need comes
-/// first or last, or is in a box: see [`Connection`](crate::conn::Connection).
+/// first or last, or is in a box: see [`Connection`](crate::conn::Connection). Of what it touches
+/// the first two cache lines are all that those need who only receive.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Sender<C, R> {
+    // Few.
+    /// The recovery point: SND.NXT when the present episode began.
+    pub(super) recover: AbsSeq,
+    /// [`SenderStats::local_drops`], which many have that have nothing else to count.
+    pub(super) local_drops: u64,
+    pub(super) detector: Box<dyn LossDetector>,
+    pub(super) policy: SenderPolicy,
+
+    // Every segment, from the last words of the policy on.
     pub(super) una: AbsSeq,
     pub(super) nxt: AbsSeq,
     pub(super) mss: ByteCount,
-    /// The recovery point: SND.NXT when the present episode began.
-    pub(super) recover: AbsSeq,
     pub(super) rto_at: Sparse<Instant>,
     pub(super) pto_at: Sparse<Instant>,
     pub(super) episode: Episode,
+    pub(super) rare: Rarely<Rare>,
     pub(super) dup_acks: u32,
     /// Timeouts in a row.
     pub(super) backoff: u32,
@@ -100,22 +111,18 @@ pub struct Sender<C, R> {
     pub(super) draws_rto: bool,
     /// What `cc` wants. Pacing also while the window is not validated.
     pub(super) needs: Needs,
+    pub(super) board: Scoreboard,
     /// [`SenderStats::segments`].
     pub(super) segments: u64,
-    pub(super) board: Scoreboard,
-    pub(super) policy: SenderPolicy,
     pub(super) rto: R,
-    pub(super) detector: Box<dyn LossDetector>,
     /// The window was the limit while data up to here was sent.
     pub(super) limited_until: AbsSeq,
     pub(super) last_sent_at: Instant,
     pub(super) armed_rto: Duration,
     pub(super) rtt: RttEstimator,
     pub(super) rate: RateEstimator,
+    /// Last, because its end is what few algorithms have.
     pub(super) cc: C,
-    pub(super) rare: Rarely<Rare>,
-    /// [`SenderStats::local_drops`], which many have that have nothing else to count.
-    pub(super) local_drops: u64,
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -224,20 +231,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.retries
     }
 
-    /// Reads a word of each cache line that a segment touches; see
+    /// Reads a word of each cache line that an ACK of new data touches; see
     /// [`Connection`](crate::conn::Connection)'s function of that name.
-    #[inline]
-    pub(crate) fn bring_in(&self) -> u64 {
-        self.una
-            ^ u64::from(self.rare.is_as_it_began())
-            ^ u64::from(self.retries)
-            ^ self.board.bring_in()
-            ^ self.segments
-            ^ self.policy.max_segments as u64
-            ^ self.last_sent_at.as_nanos()
-            ^ self.rtt.samples()
-            ^ self.rate.delivered()
-            ^ self.cc.cwnd().get()
+    #[inline(never)]
+    pub(crate) fn bring_in(&self) {
+        black_box(
+            self.board.bring_in()
+                ^ self.last_sent_at.as_nanos()
+                ^ self.rate.delivered()
+                ^ self.cc.cwnd().get(),
+        );
     }
 
     /// The loss detector's name.

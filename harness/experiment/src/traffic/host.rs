@@ -7,66 +7,73 @@ use crate::host::{SimApp, SimEndpoint, address_of, ipv6_address_of};
 use crate::net::packet::HostId;
 use narrows::Instant;
 use narrows::config::TcpConfig;
-use narrows::congestion::order::sort_by_key;
 use narrows::conn::Event;
 use narrows::endpoint::EndpointEvent;
 use narrows_congestion::short::push_short;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The application of a host.
+/// The application of a host. Two words, since each packet of the host brings them in: it asks when
+/// the next timer is due, and little else that happens is news to the application.
 #[derive(Debug)]
 pub struct HostApp {
-    parts: Parts,
-    roles: Vec<Running>,
-    /// The first of their timers, and of the starts; [`Instant::MAX`] is never.
+    /// The first of the timers of its roles, and of the starts; [`Instant::MAX`] is never.
     next: Instant,
-    /// Roles that are still to start, the next one last.
-    to_start: Vec<(Instant, u32)>,
+    within: Box<Within>,
 }
 
-/// A role, and when its timer is due: [`Instant::MAX`] is never.
+/// All the rest of a [`HostApp`].
+#[derive(Debug)]
+struct Within {
+    parts: Parts,
+    roles: Vec<Running>,
+}
+
+/// A role, and what it waits for: [`Instant::MAX`] is never.
 #[derive(Debug)]
 struct Running {
     role: Box<dyn Role>,
     timer: Instant,
+    /// When it starts, until it has.
+    start: Instant,
 }
 
 impl HostApp {
     /// A host without roles.
     pub fn new(host: HostId, family: Family, log: Log) -> Self {
         Self {
-            parts: Parts::new(host, family, log),
-            roles: Vec::new(),
             next: Instant::MAX,
-            to_start: Vec::new(),
+            within: Box::new(Within {
+                parts: Parts::new(host, family, log),
+                roles: Vec::new(),
+            }),
         }
     }
 
     /// Gives the host a role of `traffic`, whose connections have `tcp` and which begins at
     /// `start`.
     pub fn add(&mut self, role: Box<dyn Role>, traffic: u16, tcp: Arc<TcpConfig>, start: Instant) {
-        let number = self.roles.len() as u32;
+        let within = &mut *self.within;
         let tcp = role.tcp(&tcp).map_or(tcp, Arc::new);
         push_short(
-            &mut self.roles,
+            &mut within.roles,
             Running {
                 role,
                 timer: Instant::MAX,
+                start,
             },
         );
-        self.parts.add_role(traffic, tcp);
-        push_short(&mut self.to_start, (start, number));
+        within.parts.add_role(traffic, tcp);
     }
 
     /// The connections that its roles have opened and accepted, in that order.
     pub fn opened(&self) -> &[Opened] {
-        self.parts.opened()
+        self.within.parts.opened()
     }
 
     /// What went wrong, if something did.
     pub fn broken(&self) -> Option<Broken> {
-        self.parts.broken()
+        self.within.parts.broken()
     }
 
     #[inline]
@@ -77,13 +84,14 @@ impl HostApp {
         role: u32,
         call: impl FnOnce(&mut dyn Role, &mut Io<'_>),
     ) {
+        let Within { parts, roles, .. } = &mut *self.within;
         let mut io = Io {
             tcp,
             now,
             role,
-            parts: &mut self.parts,
+            parts,
         };
-        let Running { role, timer } = &mut self.roles[role as usize];
+        let Running { role, timer, .. } = &mut roles[role as usize];
         call(&mut **role, &mut io);
         let due = role.poll_timeout().unwrap_or(Instant::MAX);
         if due != *timer {
@@ -93,20 +101,22 @@ impl HostApp {
     }
 
     fn find_next(&mut self) {
-        let start = self.to_start.last().map(|(at, _)| *at);
-        let timers = self.roles.iter().map(|r| r.timer);
-        self.next = timers.chain(start).min().unwrap_or(Instant::MAX);
+        let due = self.within.roles.iter().map(|r| r.timer.min(r.start));
+        self.next = due.min().unwrap_or(Instant::MAX);
     }
 
+    /// Starts the roles whose time has come, the earliest first and of one time in their order.
     fn start_due(&mut self, tcp: &mut SimEndpoint, now: Instant) {
-        while let Some(&(at, role)) = self.to_start.last()
-            && at <= now
-        {
-            self.to_start.pop();
-            self.with(tcp, now, role, |role, io| role.start(io));
-        }
-        if self.to_start.is_empty() {
-            self.to_start = Vec::new();
+        loop {
+            let roles = self.within.roles.iter_mut().zip(0..);
+            let Some((next, number)) = roles.min_by_key(|(r, _)| r.start) else {
+                break;
+            };
+            if next.start > now || next.start == Instant::MAX {
+                break;
+            }
+            next.start = Instant::MAX;
+            self.with(tcp, now, number, |role, io| role.start(io));
         }
         self.find_next();
     }
@@ -114,12 +124,9 @@ impl HostApp {
 
 impl SimApp for HostApp {
     fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
-        for role in 0..self.roles.len() as u32 {
+        for role in 0..self.within.roles.len() as u32 {
             self.with(tcp, now, role, |role, io| role.open(io));
         }
-        // Stable, so that of one start they come in their order.
-        sort_by_key(&mut self.to_start, |(at, _)| *at);
-        self.to_start.reverse();
         self.start_due(tcp, now);
     }
 
@@ -133,8 +140,8 @@ impl SimApp for HostApp {
                     Event::Connected => RoleEvent::Connected,
                     Event::PeerClosed => RoleEvent::PeerClosed,
                     Event::Closed(reason) => {
-                        if !self.parts.was_to_close(conn, reason) {
-                            self.parts.break_off(Broken::Lost);
+                        if !self.within.parts.was_to_close(conn, reason) {
+                            self.within.parts.break_off(Broken::Lost);
                         }
                         RoleEvent::Closed
                     }
@@ -143,25 +150,32 @@ impl SimApp for HostApp {
                 (conn, event)
             }
             EndpointEvent::Accepted { listener, conn } => {
-                let Some(&(_, role)) = self.parts.listeners.iter().find(|(l, _)| *l == listener)
+                let Some(&(_, role)) = self
+                    .within
+                    .parts
+                    .listeners
+                    .iter()
+                    .find(|(l, _)| *l == listener)
                 else {
                     return;
                 };
                 let remote = tcp.connection(conn).map(|c| c.remote().ip());
                 let peer = remote.and_then(host_at);
-                self.parts.attach(conn, role, peer, Opener::There, now);
+                self.within
+                    .parts
+                    .attach(conn, role, peer, Opener::There, now);
                 (conn, RoleEvent::Accepted)
             }
         };
-        if let Some(role) = self.parts.role_of(conn) {
+        if let Some(role) = self.within.parts.role_of(conn) {
             self.with(tcp, now, role, |role, io| role.event(io, conn, event));
         }
     }
 
     fn timeout(&mut self, tcp: &mut SimEndpoint, now: Instant) {
         self.start_due(tcp, now);
-        for role in 0..self.roles.len() as u32 {
-            let timer = self.roles[role as usize].timer;
+        for role in 0..self.within.roles.len() as u32 {
+            let timer = self.within.roles[role as usize].timer;
             if timer <= now {
                 self.with(tcp, now, role, |role, io| role.timeout(io));
             }

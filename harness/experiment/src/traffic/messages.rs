@@ -7,6 +7,7 @@ use narrows::endpoint::ConnId;
 use narrows_congestion::short::{ShortQueue, push_short};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 /// State that the roles of a traffic share, on whichever hosts: a run has one thread.
@@ -41,29 +42,23 @@ impl<M> Channels<M> {
 
 #[derive(Debug)]
 struct Table<M> {
-    channels: Vec<Channel<M>>,
-    /// By the opener, its port and its peer, until that has accepted. The same port may lead to
-    /// several peers.
-    by_port: BTreeMap<(HostId, u16, HostId), u32>,
+    /// By connection: from its opener, and to it.
+    channels: Vec<[Way<M>; 2]>,
+    /// By the opener, its port and its peer, until that has accepted: the connection, and what its
+    /// opener knows it by. The same port may lead to several peers.
+    by_port: BTreeMap<(HostId, u16, HostId), (u32, u32)>,
 }
 
-/// A connection.
+/// On one cache line: with many connections each one's is out of the cache when it is read.
 #[derive(Debug)]
-struct Channel<M> {
-    /// From its opener, and to it.
-    ways: [Way<M>; 2],
-    /// What its opener knows it by.
-    tag: u32,
-}
-
-#[derive(Debug)]
+#[repr(align(64))]
 struct Way<M> {
     /// Bytes that the send buffer has not taken.
     unwritten: u64,
     /// Bytes that were read and are of no complete message.
     read: u64,
     /// Messages that were not read to their end, with their sizes.
-    under_way: ShortQueue<(u64, M)>,
+    under_way: ShortQueue<(NonZeroU64, M)>,
 }
 
 impl<M> Way<M> {
@@ -80,17 +75,35 @@ impl<M> Way<M> {
 #[derive(Debug)]
 pub struct Messenger<M> {
     table: Shared<Table<M>>,
-    ends: Vec<Option<End>>,
+    ends: Vec<End>,
 }
 
-/// A connection of a role.
+/// A connection of a role. Small, because each segment asks for one of them.
 #[derive(Clone, Copy, Debug)]
 struct End {
-    conn: ConnId,
+    /// Twice the channel, and which of the ways is from here; [`End::NONE`] if it is none.
     channel: u32,
-    /// Which of the ways is from here.
-    out: u8,
+    generation: u32,
     tag: u32,
+}
+
+impl End {
+    const NONE: Self = Self {
+        channel: u32::MAX,
+        generation: 0,
+        tag: 0,
+    };
+
+    #[inline]
+    fn channel(self) -> usize {
+        (self.channel >> 1) as usize
+    }
+
+    /// The way from here.
+    #[inline]
+    fn out(self) -> usize {
+        (self.channel & 1) as usize
+    }
 }
 
 /// What of a message counts as delivered.
@@ -110,19 +123,12 @@ impl<M> Messenger<M> {
         let channel = {
             let mut table = self.table.borrow_mut();
             let channel = table.channels.len() as u32;
-            table.channels.push(Channel {
-                ways: [Way::new(), Way::new()],
-                tag,
-            });
-            table.by_port.insert((io.host(), port, peer), channel);
+            table.channels.push([Way::new(), Way::new()]);
+            let key = (io.host(), port, peer);
+            table.by_port.insert(key, (channel, tag));
             channel
         };
-        self.attach(End {
-            conn,
-            channel,
-            out: 0,
-            tag,
-        });
+        self.attach(conn, channel << 1, tag);
         Some(conn)
     }
 
@@ -145,32 +151,32 @@ impl<M> Messenger<M> {
         let key = io.peer(conn).zip(io.opener_port(conn));
         let found = key.and_then(|(peer, port)| {
             let mut table = self.table.borrow_mut();
-            let channel = table.by_port.remove(&(peer, port, io.host()))?;
-            Some((channel, tag(table.channels[channel as usize].tag)))
+            let (channel, openers) = table.by_port.remove(&(peer, port, io.host()))?;
+            Some((channel, tag(openers)))
         });
         debug_assert!(found.is_some(), "nobody has opened this connection");
         let (channel, tag) = found?;
-        self.attach(End {
-            conn,
-            channel,
-            out: 1,
-            tag,
-        });
+        self.attach(conn, channel << 1 | 1, tag);
         Some(tag)
     }
 
-    fn attach(&mut self, end: End) {
-        let index = end.conn.index();
+    fn attach(&mut self, conn: ConnId, channel: u32, tag: u32) {
+        let index = conn.index();
         while self.ends.len() <= index {
-            push_short(&mut self.ends, None);
+            push_short(&mut self.ends, End::NONE);
         }
-        self.ends[index] = Some(end);
+        self.ends[index] = End {
+            channel,
+            generation: conn.generation(),
+            tag,
+        };
     }
 
     #[inline]
     fn end(&self, conn: ConnId) -> Option<End> {
-        let end = (*self.ends.get(conn.index())?)?;
-        (end.conn == conn).then_some(end)
+        let end = *self.ends.get(conn.index())?;
+        let is_it = end.channel != End::NONE.channel && end.generation == conn.generation();
+        is_it.then_some(end)
     }
 
     /// What the role knows a connection by.
@@ -182,7 +188,7 @@ impl<M> Messenger<M> {
     /// Whether this role opened it.
     #[inline]
     pub fn opened(&self, conn: ConnId) -> bool {
-        self.end(conn).is_some_and(|end| end.out == 0)
+        self.end(conn).is_some_and(|end| end.out() == 0)
     }
 
     /// Sends a message of `size` bytes, at least one.
@@ -194,9 +200,11 @@ impl<M> Messenger<M> {
     /// The next `size` bytes that will be written are a message.
     pub fn announce(&mut self, conn: ConnId, size: u64, message: M) {
         debug_assert!(size > 0, "an empty message never arrives");
-        if let Some(end) = self.end(conn) {
+        if let Some(end) = self.end(conn)
+            && let Some(size) = NonZeroU64::new(size)
+        {
             let mut table = self.table.borrow_mut();
-            let way = &mut table.channels[end.channel as usize].ways[usize::from(end.out)];
+            let way = &mut table.channels[end.channel()][end.out()];
             way.under_way.push((size, message));
         }
     }
@@ -207,7 +215,7 @@ impl<M> Messenger<M> {
             return;
         };
         let mut table = self.table.borrow_mut();
-        let way = &mut table.channels[end.channel as usize].ways[usize::from(end.out)];
+        let way = &mut table.channels[end.channel()][end.out()];
         way.unwritten += n;
         if way.unwritten > 0 {
             way.unwritten -= io.send(conn, way.unwritten);
@@ -220,7 +228,7 @@ impl<M> Messenger<M> {
             return 0;
         };
         let table = self.table.borrow();
-        table.channels[end.channel as usize].ways[usize::from(end.out)].unwritten
+        table.channels[end.channel()][end.out()].unwritten
     }
 
     /// There is room: writes what did not fit.
@@ -239,10 +247,10 @@ impl<M> Messenger<M> {
             return false;
         };
         let mut table = self.table.borrow_mut();
-        let way = &mut table.channels[end.channel as usize].ways[usize::from(1 - end.out)];
+        let way = &mut table.channels[end.channel()][1 - end.out()];
         way.read += n;
         let next = way.under_way.front();
-        next.is_some_and(|(size, _)| *size <= way.read)
+        next.is_some_and(|(size, _)| size.get() <= way.read)
     }
 
     /// The next message that was read to its end, and its size.
@@ -250,13 +258,14 @@ impl<M> Messenger<M> {
     pub fn next(&mut self, conn: ConnId) -> Option<(u64, M)> {
         let end = self.end(conn)?;
         let mut table = self.table.borrow_mut();
-        let way = &mut table.channels[end.channel as usize].ways[usize::from(1 - end.out)];
-        let (size, _) = way.under_way.front()?;
-        if *size > way.read {
+        let way = &mut table.channels[end.channel()][1 - end.out()];
+        let size = way.under_way.front()?.0.get();
+        if size > way.read {
             return None;
         }
         way.read -= size;
-        way.under_way.pop()
+        let (_, message) = way.under_way.pop()?;
+        Some((size, message))
     }
 }
 

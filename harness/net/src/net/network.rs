@@ -16,7 +16,6 @@ use std::collections::binary_heap::PeekMut;
 use narrows::prefetch::prefetch;
 
 use crate::sim::queue::{Event, EventQueue};
-use crate::sim::recent::Recent;
 use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
@@ -61,8 +60,6 @@ pub struct Network<P> {
     /// To which hosts a packet has become the next one of its link, for [`crate::sim::World`] to ask
     /// for them.
     pub(crate) heads: Vec<HostId>,
-    /// Ports of switches whose lines were asked for.
-    asked: Recent,
     /// Set once a packet was refused because of the packet limit.
     pub(crate) overflowed: bool,
     totals: Totals,
@@ -130,7 +127,6 @@ impl<P: Packet> Network<P> {
             held: 0,
             looks_ahead: hosts > FEW_HOSTS,
             heads: Vec::new(),
-            asked: Recent::new(),
             overflowed: false,
             totals: Totals::default(),
             changes: None,
@@ -333,7 +329,7 @@ impl<P: Packet> Network<P> {
                 self.events.push(Event { time, rank, id: at });
             }
             let to = port.to;
-            if self.looks_ahead {
+            if self.looks_ahead && behind != NIL {
                 self.look_behind(at, to);
             }
             return self.arrive(now, at, to, i, tap);
@@ -525,9 +521,7 @@ impl<P: Packet> Network<P> {
                         self.switches[switch as usize].foresee(home.edge, flow)
                     }
                 };
-                if let Some(port) = port.filter(|&p| self.asked.is_news(p))
-                    && let Some(port) = self.ports.get(port as usize)
-                {
+                if let Some(port) = port.and_then(|p| self.ports.get(p as usize)) {
                     port.prefetch();
                 }
             }

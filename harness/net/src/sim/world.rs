@@ -309,7 +309,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// Looks at what the network says after an event.
     #[inline]
     fn attend(&mut self) {
-        if self.network.looks_ahead {
+        if !self.network.heads.is_empty() {
             let (hosts, slots) = (&self.hosts, &self.slots);
             self.ahead.of_packets(hosts, slots, &mut self.network);
         }

@@ -49,7 +49,7 @@ struct Twins {
 
 /// All of the sender, and when it is to be asked again.
 fn state(conn: &Conn) -> String {
-    let (at, pace) = (conn.poll_timeout(), conn.pace_at);
+    let (at, pace) = (conn.poll_timeout(), conn.pace_at());
     format!("{at:?} {pace:?} {:#?}", conn.snd)
 }
 

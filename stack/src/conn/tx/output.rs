@@ -330,7 +330,7 @@ impl<T: TcpTypes> Connection<T> {
                     return Some(Emitted::MoreMayFollow);
                 }
                 NextSegment::Wait(at) => {
-                    self.pace_at = Sparse::some(at);
+                    self.wait_to_pace(Some(at));
                     return None;
                 }
                 NextSegment::Blocked if new.is_some() && self.has_more_records() => {}
