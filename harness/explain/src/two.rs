@@ -25,8 +25,7 @@ use crate::gap::{Gap, Side, Vantage};
 use crate::half::Sighting;
 use fates::Journey;
 use narrows::Instant;
-use narrows::congestion::order::OrderedMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// A connection by its ends, the lesser first, and by which of the connections of these ends it is in either
@@ -48,12 +47,12 @@ pub struct Path {
     /// Clocks that were set meanwhile, which is allowed for.
     pub sets: Vec<Set>,
     /// By capture and by ends, the lesser first: the first packet of each of their connections.
-    begins: [OrderedMap<[SocketAddr; 2], Vec<u64>>; 2],
+    begins: [BTreeMap<[SocketAddr; 2], Vec<u64>>; 2],
     /// By ends and by which of their connections it is in either capture: what is in both, as places in
     /// `journeys`.
-    lanes: OrderedMap<Named, [Option<usize>; 2]>,
+    lanes: BTreeMap<Named, [Option<usize>; 2]>,
     /// By ends and by which of their connections it is in the second capture: which it is in the first.
-    firsts: OrderedMap<([SocketAddr; 2], usize), usize>,
+    firsts: BTreeMap<([SocketAddr; 2], usize), usize>,
     /// In the order of `ways`.
     journeys: Vec<Journey>,
 }
@@ -80,7 +79,7 @@ impl Path {
         };
         lanes::by_time(&mut shared, first, second, |at| clock.to_first(at));
         let logs = [first, second];
-        let mut lanes = OrderedMap::new();
+        let mut lanes = BTreeMap::new();
         let (mut journeys, mut ways) = (Vec::new(), Vec::new());
         for lane in &shared {
             let [a, b] = lane.ends;
@@ -155,8 +154,10 @@ impl Path {
             0 => run,
             _ => *self.firsts.get(&(ends, run))?,
         };
-        let lanes = (ends, [first, 0])..(ends, [first + 1, 0]);
-        let ((_, runs), numbers) = self.lanes.range(lanes).first()?;
+        let mut lanes = self
+            .lanes
+            .range((ends, [first, 0])..=(ends, [first, usize::MAX]));
+        let ((_, runs), numbers) = lanes.next()?;
         Some((*runs, *numbers))
     }
 

@@ -4,8 +4,8 @@ use super::clock::{Clock, difference};
 use super::lanes::Lane;
 use super::log::{Log, Record, Run};
 use super::twins;
-use narrows::congestion::order::OrderedMap;
 use narrows::{Duration, Instant};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// What became of a packet between the captures.
@@ -91,7 +91,7 @@ pub(super) struct Journey {
     /// Packets there, in the order of that capture.
     pub(super) sent: Vec<Sent>,
     /// By packet of the capture that they pass last: the packet of the other that it was.
-    pub(super) from: OrderedMap<u64, usize>,
+    pub(super) from: BTreeMap<u64, usize>,
     /// Packets with sequence space that passed the second place.
     pub(super) arrivals: u64,
     /// Of these, packets whose every copy had left later, and the least time that is.
@@ -132,8 +132,8 @@ impl Journey {
         });
         let mut sent: Vec<Sent> = Vec::with_capacity(records.len());
         let mut place = Place(ORIGIN);
-        let mut live: OrderedMap<u64, Vec<usize>> = OrderedMap::new();
-        let mut from: OrderedMap<u64, usize> = OrderedMap::new();
+        let mut live: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let mut from = BTreeMap::new();
         let longest = records.iter().map(|r| r.space).max();
         let longest = longest.unwrap_or(0).min(LARGEST).into();
         let mut strays: Vec<(u64, u64, Instant)> = Vec::new();
@@ -170,7 +170,7 @@ impl Journey {
                     &mut from,
                     |left| left + clock.delay - slack <= at,
                 );
-                if from.get(&arrival.packet).is_none() {
+                if !from.contains_key(&arrival.packet) {
                     let start = place.of(arrival.seq);
                     strays.push((start, start + u64::from(arrival.space), at));
                 }
@@ -184,7 +184,6 @@ impl Journey {
         for (start, end, at) in strays {
             let near = live.range(start.saturating_sub(longest)..end);
             let copies = near
-                .iter()
                 .flat_map(|(_, all)| all)
                 .take(LOOKED_AT)
                 .map(|n| &sent[*n]);
@@ -228,13 +227,13 @@ impl Journey {
         at: Instant,
         place: &mut Place,
         sent: &mut Vec<Sent>,
-        live: &mut OrderedMap<u64, Vec<usize>>,
+        live: &mut BTreeMap<u64, Vec<usize>>,
     ) {
         let start = place.of(record.seq);
         let end = start + u64::from(record.space);
         if record.space > 0 {
             place.0 = place.0.max(end);
-            live.get_or_default(start).push(sent.len());
+            live.entry(start).or_default().push(sent.len());
         }
         sent.push(Sent {
             at,
@@ -257,16 +256,15 @@ impl Journey {
         place: &Place,
         longest: u64,
         sent: &mut [Sent],
-        live: &OrderedMap<u64, Vec<usize>>,
-        from: &mut OrderedMap<u64, usize>,
+        live: &BTreeMap<u64, Vec<usize>>,
+        from: &mut BTreeMap<u64, usize>,
         may_have_left: impl Fn(Instant) -> bool,
     ) {
         let mut cursor = place.of(arrival.seq);
         let end = cursor + u64::from(arrival.space);
         while cursor < end {
             let fitting = live
-                .range(cursor.saturating_sub(longest)..cursor.saturating_add(1))
-                .iter()
+                .range(cursor.saturating_sub(longest)..=cursor)
                 .rev()
                 .flat_map(|(_, all)| all.iter().rev())
                 .copied()
@@ -304,7 +302,7 @@ impl Journey {
                 }
             }
             let Some(n) = best else {
-                let beyond = live.range(cursor + 1..end).first();
+                let beyond = live.range(cursor + 1..end).next();
                 cursor = beyond.map_or(end, |(start, _)| *start);
                 continue;
             };
@@ -343,10 +341,10 @@ impl Journey {
                 }
             }
         }
-        let mut arrived: OrderedMap<u64, u64> = OrderedMap::new();
+        let mut arrived: BTreeMap<u64, u64> = BTreeMap::new();
         for sent in &self.sent {
             if sent.end > sent.start && sent.got > 0 {
-                let end = arrived.get_or_default(sent.start);
+                let end = arrived.entry(sent.start).or_default();
                 *end = sent.end.max(*end);
             }
         }
@@ -355,10 +353,10 @@ impl Journey {
             let missed = sent.end > sent.start
                 && acked.is_some_and(|acked| acked >= sent.end)
                 && arrived
-                    .range(0..sent.start.saturating_add(1))
-                    .last()
+                    .range(..=sent.start)
+                    .next_back()
                     .is_none_or(|(_, end)| *end <= sent.start)
-                && arrived.range(sent.start..sent.end).is_empty();
+                && arrived.range(sent.start..sent.end).next().is_none();
             if sent.fate == Fate::Lost && (outside || missed) {
                 sent.fate = Fate::Unknown;
             }
@@ -402,10 +400,10 @@ impl Journey {
             return Vec::new();
         };
         let long = end.since(begin).as_nanos() / slices as u64 + 1;
-        let mut course: OrderedMap<u64, Slice> = OrderedMap::new();
+        let mut course: BTreeMap<u64, Slice> = BTreeMap::new();
         for sent in &self.sent {
             let number = sent.at.since(begin).as_nanos() / long;
-            let slice = course.get_or_insert_with(number, || Slice {
+            let slice = course.entry(number).or_insert(Slice {
                 at: sent.at,
                 delays: None,
                 lost: 0,
@@ -417,7 +415,7 @@ impl Journey {
                 slice.delays = Some([least.min(delay), greatest.max(delay)]);
             }
         }
-        course.into_iter().map(|(_, slice)| slice).collect()
+        course.into_values().collect()
     }
 
     /// The place among those that left of the packet with this number.

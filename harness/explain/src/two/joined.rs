@@ -4,7 +4,6 @@ use super::{Path, lanes, sorted};
 use crate::connection::Connection;
 use crate::explanation::Explanation;
 use crate::gap::Gap;
-use narrows::congestion::order::{OrderedMap, sort_by_key};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +11,7 @@ use std::net::SocketAddr;
 impl Path {
     /// The connections of `second` that `first` has as well, by their numbers: those that have packets
     /// in common, and of those that nobody knows of which those that were at the same time.
-    fn same(&self, first: &Explanation, second: &Explanation) -> OrderedMap<u64, u64> {
+    fn same(&self, first: &Explanation, second: &Explanation) -> BTreeMap<u64, u64> {
         type Key = ([SocketAddr; 2], Option<[usize; 2]>);
         let key = |capture: usize, c: &Connection| -> Key {
             let ends = sorted(c.ends);
@@ -23,7 +22,7 @@ impl Path {
         for c in &first.connections {
             left.entry(key(0, c)).or_default().push(c);
         }
-        let mut same = OrderedMap::new();
+        let mut same = BTreeMap::new();
         for c in &second.connections {
             let key = key(1, c);
             let Some(left) = left.get_mut(&key) else {
@@ -71,7 +70,7 @@ impl Path {
         }
         let same = self.same(first, second);
         // The second capture's numbers in the first.
-        let mut known: OrderedMap<u64, u64> = OrderedMap::new();
+        let mut known: BTreeMap<u64, u64> = BTreeMap::new();
         let mut next = first.seen.connections;
         let mut fresh = Vec::new();
         for c in &second.connections {
@@ -83,13 +82,12 @@ impl Path {
             known.insert(c.id, id);
         }
         all.seen.connections = next;
-        let theirs: OrderedMap<u64, u64> =
-            known.iter().map(|(theirs, id)| (*id, *theirs)).collect();
+        let theirs: BTreeMap<u64, u64> = known.iter().map(|(theirs, id)| (*id, *theirs)).collect();
         let all_of = [first, second].map(|one| {
             let by_id = one.connections.iter().map(|c| (c.id, c));
-            by_id.collect::<OrderedMap<_, _>>()
+            by_id.collect::<BTreeMap<_, _>>()
         });
-        let mut found: OrderedMap<u64, Vec<Gap>> = OrderedMap::new();
+        let mut found: BTreeMap<u64, Vec<Gap>> = BTreeMap::new();
         for (capture, one) in [first, second].into_iter().enumerate() {
             for gap in one.ledger.gaps() {
                 let Some(connection) = all_of[capture].get(&gap.connection) else {
@@ -102,7 +100,7 @@ impl Path {
                     if capture == 1 {
                         gap.connection = known.get(&gap.connection).copied().unwrap_or(next);
                     }
-                    found.get_or_default(gap.connection).push(gap);
+                    found.entry(gap.connection).or_default().push(gap);
                 }
             }
         }
@@ -128,9 +126,8 @@ impl Path {
         let every = every.chain(others.map(moved));
         for mut connection in every {
             connection.lost.clear();
-            let gaps = found.get_mut(&connection.id);
-            let mut gaps = gaps.map(std::mem::take).unwrap_or_default();
-            sort_by_key(&mut gaps, |gap: &Gap| (gap.start.at, gap.side));
+            let mut gaps = found.remove(&connection.id).unwrap_or_default();
+            gaps.sort_by_key(|gap| (gap.start.at, gap.side));
             for gap in &gaps {
                 connection.lose(gap.cause, gap.length());
                 all.ledger.add(gap);

@@ -5,10 +5,9 @@
 //! the same each time, by when they were.
 
 use super::log::{Log, Record, Run};
-use narrows::congestion::order::{OrderedMap, sort_by_key};
 use narrows::{Duration, Instant};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
 /// A connection that is in both captures.
@@ -73,7 +72,7 @@ pub(super) fn shared(first: &Log, second: &Log) -> Vec<Lane> {
 /// Of two captures of the same ends the connections that have the most packets in common, by the names
 /// that a packet of only one connection of either has.
 fn by_numbers(mine: &[Run], theirs: &[Run]) -> Vec<[usize; 2]> {
-    let mut shared: Vec<[usize; 2]> = Vec::new();
+    let mut votes: BTreeMap<[usize; 2], u64> = BTreeMap::new();
     for way in [0, 1] {
         let named = |runs: &[Run]| {
             let mut names: HashMap<_, (usize, bool)> = HashMap::new();
@@ -91,19 +90,18 @@ fn by_numbers(mine: &[Run], theirs: &[Run]) -> Vec<[usize; 2]> {
             if let Some((m, true)) = theirs.get(&name)
                 && only
             {
-                shared.push([n, *m]);
+                *votes.entry([n, *m]).or_default() += 1;
             }
         }
     }
-    sort_by_key(&mut shared, |runs| *runs);
-    let votes = shared.chunk_by(|a, b| a == b);
-    let mut votes: Vec<_> = votes.map(|alike| (alike[0], alike.len())).collect();
-    sort_by_key(&mut votes, |(runs, votes)| (Reverse(*votes), *runs));
-    let mut taken = [vec![false; mine.len()], vec![false; theirs.len()]];
-    let mut same = Vec::new();
+    let mut votes: Vec<_> = votes.into_iter().collect();
+    votes.sort_by_key(|(runs, votes)| (Reverse(*votes), *runs));
+    let (mut taken, mut same) = ([BTreeSet::new(), BTreeSet::new()], Vec::new());
     for (runs, _) in votes {
-        if (0..2).all(|capture| !taken[capture][runs[capture]]) {
-            (0..2).for_each(|capture| taken[capture][runs[capture]] = true);
+        if (0..2).all(|capture| !taken[capture].contains(&runs[capture])) {
+            (0..2).for_each(|capture| {
+                taken[capture].insert(runs[capture]);
+            });
             same.push(runs);
         }
     }
@@ -118,21 +116,18 @@ pub(super) fn by_time(
     second: &Log,
     to_first: impl Fn(Instant) -> Instant,
 ) {
-    let mut taken: OrderedMap<[SocketAddr; 2], [Vec<bool>; 2]> = OrderedMap::new();
+    let mut taken: BTreeMap<[SocketAddr; 2], [BTreeSet<usize>; 2]> = BTreeMap::new();
     for lane in lanes.iter() {
-        let taken = taken.get_or_default(lane.ends);
+        let taken = taken.entry(lane.ends).or_default();
         for (taken, run) in taken.iter_mut().zip(lane.runs) {
-            taken.resize(taken.len().max(run + 1), false);
-            taken[run] = true;
+            taken.insert(run);
         }
     }
     for (ends, mine) in &first.runs {
         let theirs = second.of(*ends);
-        let taken = taken.get_mut(ends).map(std::mem::take).unwrap_or_default();
-        let spans = |runs: &[Run], taken: &[bool]| {
-            let left = (0..)
-                .zip(runs)
-                .filter(|(n, _)| !taken.get(*n).is_some_and(|taken| *taken));
+        let taken = taken.remove(ends).unwrap_or_default();
+        let spans = |runs: &[Run], taken: &BTreeSet<usize>| {
+            let left = (0..).zip(runs).filter(|(n, _)| !taken.contains(n));
             let spans = left.filter_map(|(n, run)| Some((n, run.span()?)));
             spans.collect::<Vec<(usize, (Instant, Instant))>>()
         };
@@ -141,7 +136,7 @@ pub(super) fn by_time(
             .into_iter()
             .map(|(m, (from, to))| (m, (to_first(from), to_first(to))))
             .collect();
-        sort_by_key(&mut others, |(m, (from, _))| (*from, *m));
+        others.sort_by_key(|(m, (from, _))| (*from, *m));
         let (mut from, mut used) = (0, vec![false; others.len()]);
         for (n, span) in spans(mine, &taken[0]) {
             // One connection follows the other, so what ended before this one began is over for all.
@@ -160,7 +155,7 @@ pub(super) fn by_time(
             }
         }
     }
-    sort_by_key(lanes, |lane| (lane.ends, lane.runs));
+    lanes.sort_by_key(|lane| (lane.ends, lane.runs));
 }
 
 /// What two stretches of time have in common.

@@ -9,7 +9,6 @@ use super::clock::{Line, Point, SLACK, difference};
 use super::lanes::Lane;
 use super::log::Log;
 use narrows::Instant;
-use narrows::congestion::order::sort_by_key;
 
 /// Clocks that are set more often tell no time.
 const MOST: usize = 8;
@@ -40,7 +39,7 @@ struct Pair {
 /// When which clock was set, if that makes one line of all packets.
 pub(super) fn find(first: &Log, second: &Log, lanes: &[Lane]) -> Vec<Set> {
     let mut pairs = pairs(first, second, lanes);
-    sort_by_key(&mut pairs, |pair| pair.packets);
+    pairs.sort_by_key(|pair| pair.packets);
     let mut sets: Vec<Set> = Vec::new();
     let mut begin = 0;
     let Some(mut line) = longest(&pairs, &mut begin) else {
@@ -61,7 +60,7 @@ pub(super) fn find(first: &Log, second: &Log, lanes: &[Lane]) -> Vec<Set> {
         let near = &pairs[from.saturating_sub(NEAR)..pairs.len().min(from + NEAR)];
         let apart = |capture: usize| {
             let mut near: Vec<&Pair> = near.iter().collect();
-            sort_by_key(&mut near, |pair| pair.packets[capture]);
+            near.sort_by_key(|pair| pair.packets[capture]);
             let after = near.iter().filter(|pair| is_next(pair)).count();
             let (old, new) = near.split_at(near.len() - after);
             let wrong = old.iter().filter(|pair| is_next(pair)).count();
