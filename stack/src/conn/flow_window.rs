@@ -191,7 +191,13 @@ impl OfferedWindow {
     /// Whether the window has opened enough, since it was last advertised, to tell the peer
     /// unasked.
     #[inline]
-    pub(crate) fn update_is_due(&mut self, nxt: u64, read: u64, mss: u64, now: Instant) -> bool {
+    pub(crate) fn update_is_due(
+        &mut self,
+        nxt: u64,
+        read: u64,
+        mss: impl FnOnce() -> u64,
+        now: Instant,
+    ) -> bool {
         let (free, limit) = self.free_and_limit(nxt, read, now);
         let ceiling = limit.min(self.capacity);
         let offered = self.right_edge.saturating_sub(nxt);
@@ -201,7 +207,7 @@ impl OfferedWindow {
             return false;
         }
         let gain = self.reach(nxt, free, limit).saturating_sub(self.right_edge);
-        gain >= self.step(mss, ceiling) && gain >= offered
+        gain >= self.step(mss(), ceiling) && gain >= offered
     }
 }
 
@@ -295,8 +301,8 @@ mod tests {
         assert_eq!(w.advertise(10_000, 0, || 1_000, true, T), 0);
         // 999 bytes read: less than a segment.
         assert_eq!(w.advertise(10_000, 999, || 1_000, true, T), 0);
-        assert!(!w.update_is_due(10_000, 999, 1_000, T));
-        assert!(w.update_is_due(10_000, 1_000, 1_000, T));
+        assert!(!w.update_is_due(10_000, 999, || 1_000, T));
+        assert!(w.update_is_due(10_000, 1_000, || 1_000, T));
         assert_eq!(w.advertise(10_000, 1_000, || 1_000, true, T), 1_000);
     }
 
@@ -309,8 +315,8 @@ mod tests {
         let full = 1 << 30;
         assert_eq!(w.advertise(full - (1 << 14), 0, || 536, true, T), 1);
         assert_eq!(w.advertise(full, 0, || 536, true, T), 0);
-        assert!(!w.update_is_due(full, (1 << 14) - 1, 536, T));
-        assert!(w.update_is_due(full, 1 << 14, 536, T));
+        assert!(!w.update_is_due(full, (1 << 14) - 1, || 536, T));
+        assert!(w.update_is_due(full, 1 << 14, || 536, T));
         assert_eq!(w.advertise(full, 1 << 14, || 536, true, T), 1);
     }
 

@@ -4,7 +4,7 @@ use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::tx::More;
-use super::{ConnStats, Connection, Fin, TcpTypes, Traffic};
+use super::{ConnStats, Connection, Fin, TcpTypes, Traffic, payload_mss};
 use crate::buffer::{RecvBuffer, SendBuffer, SendRing};
 use crate::config::{Keepalive, SendBufferUse, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
@@ -172,13 +172,11 @@ impl<T: TcpTypes> Connection<T> {
     /// The receive buffer has let go of something.
     pub(super) fn on_released(&mut self, now: Instant) {
         self.trim_later(now);
-        let mss = self.payload_mss().get();
         self.know_room();
-        if self.state.can_receive()
-            && self
-                .offered
-                .update_is_due(self.rcv_nxt, self.recv_buf.start(), mss, now)
-        {
+        let (mss_out, timestamps) = (self.mss_out, self.ts.in_use());
+        let mss = || payload_mss(mss_out, timestamps).get();
+        let (nxt, read) = (self.rcv_nxt, self.recv_buf.start());
+        if self.state.can_receive() && self.offered.update_is_due(nxt, read, mss, now) {
             self.ack.force();
         }
     }

@@ -508,11 +508,11 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The same, to call its user functions. Poll the endpoint afterwards.
     #[inline]
     pub fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection<T>> {
+        self.finished = false;
         let slot = self.slots.get(id.slot as usize)?;
         if slot.generation != id.generation || slot.conn.as_ref().is_none() {
             return None;
         }
-        self.finished = false;
         if slot.next_dirty == NOT_QUEUED {
             self.touch(id.slot);
         }

@@ -200,8 +200,8 @@ impl<P: Packet> Network<P> {
         }
     }
 
-    /// The same, for a NIC that has been looked at at this instant. What is refused stays where it is; for
-    /// what is taken there is something else in its place, that means nothing.
+    /// The same, for a NIC that has been looked at at this instant. What is refused stays where it is; what
+    /// is taken leaves something there that means nothing ([`Packet::take`]).
     #[inline(always)]
     pub(crate) fn send_settled<T: Tap<P>>(
         &mut self,
@@ -221,7 +221,7 @@ impl<P: Packet> Network<P> {
         let admitted = port.admits(depth, len);
         if !admitted || self.slab.is_full() {
             if port.is_asked() {
-                return self.send_asked(now, host, packet, tap);
+                return self.send_asked(now, host, given, tap);
             }
             let reason = if admitted {
                 DropReason::PacketLimit
@@ -245,7 +245,7 @@ impl<P: Packet> Network<P> {
             ecn_capable: packet.is_ecn_capable(),
             waited: schedule.waits(now),
         };
-        let i = self.slab.insert(hop, packet);
+        let i = self.slab.insert_from(hop, packet);
         self.totals.sent += 1;
         if let Some(time) = port.join(now, &schedule, i, len, depth, &mut self.slab) {
             let (rank, to) = (port.head_rank(&self.slab), port.to);
@@ -475,11 +475,11 @@ impl<P: Packet> Network<P> {
             self.slab.body_mut(i).mark_ce();
         }
         if fate.duplicate && !self.slab.is_full() {
-            let mut copy = self.slab.body(i).clone();
+            let copy = self.slab.body(i).clone();
             port.stats.rare().duplicated += 1;
             self.totals.duplicated += 1;
             let hop = *self.slab.hop(i);
-            let copy = self.slab.insert(hop, &mut copy);
+            let copy = self.slab.insert(hop, copy);
             self.hold(at, copy, now);
         }
         let Some(extra) = fate.hold else {

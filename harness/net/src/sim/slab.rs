@@ -7,6 +7,7 @@
 //! allocates nothing.
 
 use super::time::SimTime;
+use crate::net::packet::Packet;
 use core::mem;
 
 /// No slot.
@@ -72,30 +73,41 @@ impl<P> Slab<P> {
         self.limit - self.len().min(self.limit)
     }
 
-    /// Takes a packet in, for which there is then another in its place that means nothing; the caller has
-    /// seen to it that there is room.
-    #[inline(always)] // A call would copy the packet once more.
-    pub(crate) fn insert(&mut self, hop: Hop, body: &mut P) -> u32
+    /// Takes a packet in; the caller has seen to it that there is room.
+    pub(crate) fn insert(&mut self, hop: Hop, mut body: P) -> u32
     where
-        P: Clone,
+        P: Packet,
     {
-        self.held += 1;
-        let mut i = self.free;
-        if i != NIL {
-            mem::swap(&mut self.bodies[i as usize], body);
-        } else {
-            i = self.grow(body.clone());
+        self.insert_from(hop, &mut body)
+    }
+
+    /// The same out of the place where it is ([`Packet::take`]): of each packet, which a call would copy
+    /// once more.
+    #[inline(always)]
+    pub(crate) fn insert_from(&mut self, hop: Hop, body: &mut P) -> u32
+    where
+        P: Packet,
+    {
+        if self.free == NIL {
+            self.grow(body);
         }
+        let i = self.free;
+        // The one before is let go of once it is replaced, so that nothing waits for that.
+        drop(mem::replace(&mut self.bodies[i as usize], body.take()));
+        self.held += 1;
         let place = &mut self.hops[i as usize];
         self.free = place.next;
         *place = hop;
         i
     }
 
-    /// One more slot, which is the only free one.
+    /// One more slot, which is the only free one, and what it held before it is used.
     #[cold]
-    fn grow(&mut self, body: P) -> u32 {
-        let i = self.hops.len() as u32;
+    fn grow(&mut self, body: &P)
+    where
+        P: Clone,
+    {
+        self.free = self.hops.len() as u32;
         if self.hops.len() == self.hops.capacity() {
             // Of a vector that doubles, up to half would never be needed.
             let more = (self.hops.len() / 8).max(64);
@@ -106,8 +118,7 @@ impl<P> Slab<P> {
             next: NIL,
             ..Hop::default()
         });
-        self.bodies.push(body);
-        i
+        self.bodies.push(body.clone());
     }
 
     /// Frees slot `i`.
@@ -143,18 +154,40 @@ impl<P> Slab<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::packet::HostId;
+
+    /// Of so many bytes.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Bytes(u32);
+
+    impl Packet for Bytes {
+        fn wire_len(&self) -> u32 {
+            self.0
+        }
+        fn destination(&self) -> HostId {
+            HostId(0)
+        }
+        fn flow_hash(&self) -> u32 {
+            0
+        }
+        fn is_ecn_capable(&self) -> bool {
+            false
+        }
+        fn mark_ce(&mut self) {}
+        fn corrupt(&mut self, _: u64) {}
+    }
 
     #[test]
     fn slots_are_reused_and_bounded() {
         let mut slab = Slab::new(2);
-        let a = slab.insert(Hop::default(), &mut 'a');
-        let b = slab.insert(Hop::default(), &mut 'b');
+        let a = slab.insert(Hop::default(), Bytes(1));
+        let b = slab.insert(Hop::default(), Bytes(2));
         assert!(slab.is_full());
-        assert_eq!(*slab.body(a), 'a');
+        assert_eq!(*slab.body(a), Bytes(1));
         slab.free(a);
         assert_eq!((slab.len(), slab.is_full()), (1, false));
-        assert_eq!(slab.insert(Hop::default(), &mut 'c'), a);
-        assert_eq!(*slab.body(b), 'b');
+        assert_eq!(slab.insert(Hop::default(), Bytes(3)), a);
+        assert_eq!(*slab.body(b), Bytes(2));
         assert_eq!(size_of::<Hop>(), 32);
     }
 }

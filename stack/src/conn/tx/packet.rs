@@ -47,9 +47,20 @@ impl<T: TcpTypes> Connection<T> {
         // Each in its own place: what two ways have made would be copied once more.
         match self.plain(&out) {
             Some(plain) => *place = Some(make(Headers::Plain(&plain), self.payload(&out))),
-            None => *place = Some(self.make_of_any(&mut out, make)),
+            None => self.put_any(&mut out, place, make),
         }
         Some(emitted)
+    }
+
+    /// Puts what `make` makes, whatever is in its headers, into `place`.
+    #[inline(never)]
+    fn put_any<R>(
+        &mut self,
+        out: &mut Output,
+        place: &mut Option<R>,
+        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+    ) {
+        *place = Some(self.make_of_any(out, make));
     }
 
     /// What `make` makes of what [`output`](Self::output) made.

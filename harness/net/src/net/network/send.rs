@@ -16,9 +16,12 @@ impl<P: Packet> Network<P> {
         &mut self,
         now: SimTime,
         host: HostId,
-        packet: &mut P,
+        given: &mut Option<P>,
         tap: &mut T,
     ) -> Sent {
+        let Some(mut packet) = given.take() else {
+            return Sent::Taken;
+        };
         let (frames, len) = (packet.frames(), packet.wire_len());
         let port = &mut self.ports[host.index()];
         let room = self.slab.room() >= frames as usize;
@@ -33,8 +36,9 @@ impl<P: Packet> Network<P> {
             let len = port.buffer_len(len);
             port.stats.count_drop(reason, len);
             if T::ACTIVE {
-                tap.event(now, TapEvent::NicRefused { host }, packet);
+                tap.event(now, TapEvent::NicRefused { host }, &packet);
             }
+            *given = Some(packet);
             return Sent::Refused;
         }
         let payload = len - packet.header_len().min(len);
@@ -42,8 +46,8 @@ impl<P: Packet> Network<P> {
         // Captures see what the host handed over.
         let whole = T::ACTIVE.then(|| packet.clone());
         let mut first = true;
-        while let Some(mut front) = packet.split() {
-            self.put(now, host, &mut front, first);
+        while let Some(front) = packet.split() {
+            self.put(now, host, front, first);
             first = false;
         }
         let departs = self.put(now, host, packet, first);
@@ -54,7 +58,7 @@ impl<P: Packet> Network<P> {
     }
 
     /// Puts a frame into the NIC's queue; those of one packet leave back to back.
-    fn put(&mut self, now: SimTime, host: HostId, frame: &mut P, first: bool) -> SimTime {
+    fn put(&mut self, now: SimTime, host: HostId, frame: P, first: bool) -> SimTime {
         let at = host.0;
         let l3_len = frame.wire_len();
         let hop = Hop {
