@@ -287,28 +287,35 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             if !self.step_to(now) {
                 return Halt::Standstill;
             }
-            let arrived = self.network.handle(event, &mut self.tap);
-            if self.network.attends {
+            // Each way out of it goes on by itself.
+            let Some((host, slot)) = self.network.handle(event, &mut self.tap) else {
                 self.attend();
+                continue;
+            };
+            self.attend();
+            let instant = now.to_instant();
+            self.hosts[host.index()].handle_packet(instant, self.network.packet(slot));
+            self.network.release(slot);
+            self.serve_here(host, now, instant);
+            if self.network.overflowed {
+                return Halt::PacketLimit;
             }
-            if let Some((host, slot)) = arrived {
-                let instant = now.to_instant();
-                self.hosts[host.index()].handle_packet(instant, self.network.packet(slot));
-                self.network.release(slot);
-                self.serve_here(host, now, instant);
-                if self.network.overflowed {
-                    return Halt::PacketLimit;
-                }
-                if !goes_on(self) {
-                    return Halt::Stopped;
-                }
+            if !goes_on(self) {
+                return Halt::Stopped;
             }
         }
     }
 
     /// Looks at what the network says after an event.
-    #[inline]
+    #[inline(always)]
     fn attend(&mut self) {
+        if self.network.attends {
+            self.attend_to_all();
+        }
+    }
+
+    #[inline(never)]
+    fn attend_to_all(&mut self) {
         if !self.network.heads.is_empty() {
             let (hosts, slots) = (&self.hosts, &self.slots);
             self.ahead.of_packets(hosts, slots, &mut self.network);

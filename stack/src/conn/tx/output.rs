@@ -521,12 +521,18 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Restart the keepalive timer (RFC 9293 section 3.8.4).
+    #[inline]
     pub(in crate::conn) fn arm_keepalive(&mut self, now: Instant) {
-        if let Some(keepalive) = self.config.lifetimes.keepalive
-            && self.state.is_synchronized()
-            && self.state != State::TimeWait
-        {
-            self.timers.arm(Timer::Keepalive, now + keepalive.idle);
+        if let Some(keepalive) = &self.config.lifetimes.keepalive {
+            let at = now + keepalive.idle;
+            self.arm_keepalive_at(at);
+        }
+    }
+
+    #[inline(never)]
+    fn arm_keepalive_at(&mut self, at: Instant) {
+        if self.state.is_synchronized() && self.state != State::TimeWait {
+            self.timers.arm(Timer::Keepalive, at);
         }
     }
 
