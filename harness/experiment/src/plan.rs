@@ -9,7 +9,7 @@ use crate::model::{Experiment, Invalid};
 use crate::registry::Registry;
 use crate::traffic::SizeDistribution;
 pub(crate) use files::{Files, SweptFile};
-use narrows::congestion::order::OrderedMap;
+use narrows::congestion::order::sort_by;
 use std::fmt;
 
 /// Most runs of a sweep: their plan takes some hundred bytes each.
@@ -280,14 +280,16 @@ fn settle_values(base: &mut Experiment, registry: &Registry) -> Result<Files, In
             }
         }
         let kind = registry.about(base, &axis.key).map(|about| about.kind);
-        let mut known: OrderedMap<Meaning<'_>, &str> = OrderedMap::new();
-        let twice = axis.values.iter().zip(&asked).find_map(|(value, asked)| {
+        let mut known: Vec<(Meaning<'_>, usize)> = Vec::new();
+        for (value, n) in axis.values.iter().zip(0..) {
             let text = files.meaning(value);
             let meaning = kind.map_or(Meaning::Text(text), |kind| kind.meaning(text));
-            let before = known.get(&meaning).copied();
-            known.insert(meaning, asked);
-            Some((before?, asked))
-        });
+            known.push((meaning, n));
+        }
+        sort_by(&mut known, |(a, _), (b, _)| a.cmp(b));
+        let alike = known.windows(2).filter(|two| two[0].0 == two[1].0);
+        let first = alike.map(|two| (two[1].1, two[0].1)).min();
+        let twice = first.map(|(again, before)| (&asked[before], &asked[again]));
         if let Some((a, b)) = twice {
             let why = format!("'{a}' and '{b}' are one value");
             return Err(Invalid::new(sweep_key(&axis.key), why));

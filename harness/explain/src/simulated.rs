@@ -103,15 +103,15 @@ impl Place {
     fn gaps(mut self) -> Vec<(Gap, [SocketAddr; 2])> {
         self.analyzer.finish();
         let mut gaps = Vec::new();
-        let mut ends: OrderedMap<u64, [SocketAddr; 2]> = OrderedMap::new();
+        // In the order in which they were over, which is no order of their numbers.
+        let mut ends = Vec::new();
         while let Some(finding) = self.analyzer.poll_finding() {
             match finding {
                 Finding::Gap(gap) => gaps.push(gap),
-                Finding::Connection(c) => {
-                    ends.insert(c.id, c.ends);
-                }
+                Finding::Connection(c) => ends.push((c.id, c.ends)),
             }
         }
+        let ends: OrderedMap<u64, [SocketAddr; 2]> = ends.into_iter().collect();
         let with_ends = gaps
             .into_iter()
             .filter_map(|gap| Some((gap, *ends.get(&gap.connection)?)));

@@ -2,7 +2,7 @@
 //! (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng).
 //!
 //! [`Blocks::next`] gives one block after another, or how the capture ended. Blocks that tell
-//! nothing of packets are passed over by their length alone.
+//! nothing of packets are passed over by their lengths alone.
 
 use super::{CaptureError, End};
 use std::io::{self, Read};
@@ -14,9 +14,13 @@ const LONGEST_BLOCK: usize = 16 << 20;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
+/// Obsolete, and as the enhanced one but for the interface, of which it has 16 bits.
+const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+/// The last of a block's options.
+const OPT_ENDOFOPT: u16 = 0;
 /// Options of an interface: the units of its times, and what is added to them.
 const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
@@ -141,6 +145,7 @@ impl Format {
             0xa1b2_cd34 => pcap(Order::Little, MICROS, 24),
             0xd4c3_b2a1 => pcap(Order::Big, MICROS, 16),
             0x4d3c_b2a1 => pcap(Order::Big, NANOS, 16),
+            0x34cd_b2a1 => pcap(Order::Big, MICROS, 24),
             _ => None,
         }
     }
@@ -217,12 +222,15 @@ impl Order {
             INTERFACE_DESCRIPTION => Ok(Block::Interface(self.described(body))),
             SIMPLE_PACKET if body.len() < 12 => Err(SHORT),
             SIMPLE_PACKET => Ok(Block::Untimed),
-            ENHANCED_PACKET if body.len() < 28 => Err(SHORT),
-            ENHANCED_PACKET => {
+            PACKET | ENHANCED_PACKET if body.len() < 28 => Err(SHORT),
+            kind @ (PACKET | ENHANCED_PACKET) => {
                 let word = |at| self.u32(body, at);
                 let kept = body[28..].get(..word(20) as usize);
                 Ok(Block::Packet {
-                    interface: word(8),
+                    interface: match kind {
+                        PACKET => self.u16(body, 8).into(),
+                        _ => word(8),
+                    },
                     units: u64::from(word(12)) << 32 | u64::from(word(16)),
                     bytes: kept.ok_or("a packet that is longer than its block")?,
                     original: word(24),
@@ -246,6 +254,7 @@ impl Order {
                 break;
             };
             match (code, value) {
+                (OPT_ENDOFOPT, _) => break,
                 (IF_TSRESOL, [resolution, ..]) => described.resolution = per_second(*resolution),
                 (IF_TSOFFSET, [_, _, _, _, _, _, _, _]) => described.offset = self.i64(value),
                 _ => {}

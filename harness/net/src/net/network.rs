@@ -33,6 +33,7 @@ use change::{CHANGES, Changes};
 pub(crate) use pause::{IngressParts, PausingHost};
 use pause::{PAUSES, Pausing};
 use receive::RECEIVES;
+pub(crate) use send::Sent;
 
 /// Set in the id of an event that is a packet held back, not the head of a link.
 const HELD: u32 = 1 << 31;
@@ -94,15 +95,6 @@ pub struct Totals {
     pub dropped: u64,
     /// Queued or on a link now.
     pub in_network: u64,
-}
-
-/// What becomes of a packet that a host gives to its NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
-    /// The NIC has it.
-    Taken,
-    /// The host keeps it.
-    Refused,
 }
 
 impl<P: Packet> Network<P> {

@@ -126,6 +126,31 @@ fn sections_in_either_order_follow_each_other_and_other_blocks_are_passed_over()
 }
 
 #[test]
+fn an_obsolete_packet_has_a_short_interface_and_a_count_of_drops() {
+    for order in [Order::Little, Order::Big] {
+        let w = Words(order);
+        let numbers = [w.half(3), w.half(77)];
+        let rest = w.words([7, 9, 3, 1_500]);
+        let body = [&numbers.concat()[..], &rest, &[1, 2, 3, 0]].concat();
+        let (said, end) = all(&[w.section(), w.block(PACKET, &body)].concat());
+        let units = (7_u64 << 32) + 9;
+        let packet = format!(
+            "36 Packet {{ interface: 3, units: {units}, bytes: [1, 2, 3], original: 1500 }}"
+        );
+        assert_eq!(said, ["28 Section", &packet]);
+        assert_eq!(end, End::Complete);
+    }
+}
+
+#[test]
+fn what_comes_behind_the_last_option_is_none() {
+    let w = Words(Order::Little);
+    let options = [w.option(0, &[]), w.option(IF_TSRESOL, &[9])].concat();
+    let (said, _) = all(&[w.section(), w.interface(&options)].concat());
+    assert!(said[1].contains("resolution: 1000000,"), "{}", said[1]);
+}
+
+#[test]
 fn units_of_time_are_powers_of_ten_or_two() {
     let resolutions = [0, 3, 6, 19, 20, 0x80, 0x8a, 0xbf, 0xc0, 0xff];
     let units = [
@@ -144,13 +169,14 @@ fn units_of_time_are_powers_of_ten_or_two() {
 }
 
 #[test]
-fn the_older_format_is_read_in_its_five_forms() {
+fn the_older_format_is_read_in_its_six_forms() {
     for (magic, order, resolution, head) in [
         (0xa1b2_c3d4, Order::Little, 1_000_000, 16),
         (0xa1b2_c3d4, Order::Big, 1_000_000, 16),
         (0xa1b2_3c4d, Order::Little, 1_000_000_000, 16),
         (0xa1b2_3c4d, Order::Big, 1_000_000_000, 16),
         (0xa1b2_cd34, Order::Little, 1_000_000, 24),
+        (0xa1b2_cd34, Order::Big, 1_000_000, 24),
     ] {
         let w = Words(order);
         let mut file = w.words([magic, 0, 0, 0, 0, 0xf000_0001]);
@@ -215,6 +241,7 @@ fn what_breaks_off_is_told_from_what_makes_no_sense() {
     for kind in [
         SECTION_HEADER,
         INTERFACE_DESCRIPTION,
+        PACKET,
         SIMPLE_PACKET,
         ENHANCED_PACKET,
     ] {

@@ -2,12 +2,21 @@
 //! that is charged ([`crate::net::nic`]). Apart from the rest, because most only queue: the limit of
 //! these says that they are to be asked.
 
-use super::{Network, Sent};
+use super::Network;
 use crate::net::packet::{HostId, Packet};
 use crate::net::stats::DropReason;
 use crate::sim::slab::{Hop, NIL};
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
+
+/// What becomes of a packet that a host gives to its NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// The NIC has it.
+    Taken,
+    /// The host keeps it.
+    Refused,
+}
 
 impl<P: Packet> Network<P> {
     /// As [`Network::send_settled`], for a NIC that is to be asked.
