@@ -21,7 +21,7 @@ pub struct Receiver {
 struct Rests {
     each: ByteCount,
     long: Duration,
-    /// Connections of which something was read.
+    /// Connections of which something was read since their last rest, or that rest, until they are over.
     readings: OrderedMap<ConnId, Reading>,
     alarms: Alarms<ConnId>,
 }
@@ -110,6 +110,11 @@ impl Role for Receiver {
                     self.read(io, conn);
                 }
             }
+            RoleEvent::Closed => {
+                if let Some(rests) = &mut self.rests {
+                    rests.readings.remove(&conn);
+                }
+            }
             _ => {}
         }
     }
@@ -117,7 +122,7 @@ impl Role for Receiver {
     fn timeout(&mut self, io: &mut Io<'_>) {
         while let Some(conn) = self.rests.as_mut().and_then(|rests| {
             let conn = rests.alarms.due(io.now())?;
-            rests.readings.get_or_default(conn).rests = false;
+            rests.readings.remove(&conn);
             Some(conn)
         }) {
             self.read(io, conn);
