@@ -259,7 +259,7 @@ fn give(
         .set(registry, &sweep, text)
         .map_err(|e| (None, why(&e)))?;
     let found = experiment.sweep.iter().find(|known| known.key == axis);
-    let values = found.map_or_else(Vec::new, |found| found.values.clone());
+    let values = found.map_or_else(Vec::new, |found| found.values.to_vec());
     let mut with = experiment.clone();
     with.sweep.clear();
     for value in &values {

@@ -11,6 +11,7 @@ use crate::traffic::SizeDistribution;
 pub(crate) use files::{Files, SweptFile};
 use narrows::congestion::order::sort_by;
 use std::fmt;
+use std::sync::Arc;
 
 /// Most runs of a sweep: their plan takes some hundred bytes each.
 pub const MAX_RUNS: u32 = 1_000_000;
@@ -135,7 +136,7 @@ impl Plan {
         };
         // Each value alone, so that an error names it.
         for axis in &plan.base.sweep {
-            for value in &axis.values {
+            for value in axis.values.iter() {
                 let mut tried = plan.base.clone();
                 plan.set(&mut tried, registry, &axis.key, value)?;
             }
@@ -273,7 +274,7 @@ fn settle_values(base: &mut Experiment, registry: &Registry) -> Result<Files, In
     let mut sweep = base.sweep.clone();
     for axis in &mut sweep {
         let asked = axis.values.clone();
-        for value in &mut axis.values {
+        for value in Arc::make_mut(&mut axis.values) {
             if let Some(path) = path(base, &axis.key, value) {
                 let taken = files.take(value, &path);
                 *value = taken.map_err(|why| Invalid::new(sweep_key(&axis.key), why))?;
@@ -304,7 +305,7 @@ fn settle_values(base: &mut Experiment, registry: &Registry) -> Result<Files, In
             .collect();
         for (key, value) in places {
             let axis = sweep.iter().find(|axis| axis.key == key);
-            let values = axis.map_or(&[][..], |axis| &axis.values);
+            let values = axis.map_or(&[][..], |axis| &axis.values[..]);
             let known = match path(base, &key, &value) {
                 Some(path) => files
                     .like(&value, &path, values)
@@ -351,6 +352,21 @@ mod tests {
                 .unwrap();
         }
         Plan::new(&e, &registry).unwrap()
+    }
+
+    /// A point is no more to make with many values than with few.
+    #[test]
+    fn points_share_the_values_of_the_sweep() {
+        let registry = Registry::default();
+        let mut experiment = plan(1).base().clone();
+        experiment.sweep.clear();
+        let hosts = (2..2_000_u32).map(|n| n.to_string()).collect();
+        experiment.vary("network.hosts", hosts).unwrap();
+        let plan = Plan::new(&experiment, &registry).unwrap();
+        let at = plan.at(1_234, &registry).unwrap();
+        let [mine, all] = [&at, plan.base()].map(|e| &e.sweep[0].values);
+        assert!(Arc::ptr_eq(mine, all));
+        assert_eq!(plan.values(1_234), ["1236"]);
     }
 
     #[test]

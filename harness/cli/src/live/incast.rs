@@ -82,7 +82,7 @@ impl LiveIncastArgs {
         }
         let both = SweepAxis {
             key: "run.place".to_owned(),
-            values: ["live", "simulated"].map(str::to_owned).to_vec(),
+            values: ["live", "simulated"].map(str::to_owned).to_vec().into(),
         };
         experiment.sweep.insert(0, both);
         Ok(())

@@ -204,7 +204,7 @@ pub(super) fn departures(
     let values = |experiment: &Experiment, key: &str| {
         let axis = experiment.sweep.iter().find(|axis| axis.key == key);
         match axis {
-            Some(axis) => axis.values.clone(),
+            Some(axis) => axis.values.to_vec(),
             None => experiment.get(key).into_iter().collect(),
         }
     };

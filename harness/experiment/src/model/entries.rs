@@ -60,7 +60,7 @@ impl Experiment {
             let key = format!("sweep.{}", quoted(&axis.key));
             all.0.push(Entry {
                 key,
-                value: Value::List(axis.values.clone()),
+                value: Value::List(axis.values.to_vec()),
             });
         }
         all.section("show", &self.show);

@@ -10,6 +10,7 @@ use crate::probe::Probe;
 use crate::scenario::spec::TcpSpec;
 use crate::traffic::Traffic;
 use narrows::Duration;
+use std::sync::Arc;
 
 /// An experiment: what to run.
 #[derive(Clone, Debug)]
@@ -104,8 +105,8 @@ pub struct NamedProbe {
 pub struct SweepAxis {
     /// The key.
     pub key: String,
-    /// Its values, in order.
-    pub values: Vec<String>,
+    /// Its values, in order. Shared: each point of the sweep begins as a copy of the experiment.
+    pub values: Arc<Vec<String>>,
 }
 
 impl Default for Experiment {

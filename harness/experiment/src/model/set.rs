@@ -10,6 +10,7 @@ use crate::invalid::Invalid;
 use crate::knob::{Kind, KnobError, Section};
 use crate::registry::Registry;
 use narrows::Duration;
+use std::collections::HashSet;
 
 /// What `network` has beside values.
 const SECTIONS: [&str; 5] = ["link", "queue", "pause", "trunk", "port"];
@@ -436,13 +437,14 @@ impl Experiment {
         if values.is_empty() {
             return Err(KnobError::value("expected at least one value"));
         }
-        if let Some(twice) = (1..values.len()).find(|&i| values[..i].contains(&values[i])) {
-            let why = format!("'{}' is there twice", values[twice]);
+        let mut known = HashSet::new();
+        if let Some(twice) = values.iter().find(|value| !known.insert(*value)) {
+            let why = format!("'{twice}' is there twice");
             return Err(KnobError::value(why));
         }
         let axis = SweepAxis {
             key: path.to_string(),
-            values,
+            values: values.into(),
         };
         match self.sweep.iter_mut().find(|known| known.key == axis.key) {
             Some(known) => *known = axis,

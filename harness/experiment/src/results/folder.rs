@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const LOCK: &str = "lock";
 
@@ -275,7 +276,7 @@ fn with_files(mut experiment: Experiment, files: &Files) -> Experiment {
     for value in experiment
         .sweep
         .iter_mut()
-        .flat_map(|axis| &mut axis.values)
+        .flat_map(|axis| Arc::make_mut(&mut axis.values))
     {
         if let Some(copy) = copy(value) {
             *value = copy;

@@ -39,7 +39,7 @@ fn incast_varies_what_the_papers_vary() {
     let base = experiment("incast");
     let of = |key: &str| {
         let axis = base.sweep.iter().find(|a| a.key == base.axis_name(key));
-        axis.unwrap_or_else(|| panic!("{key}")).values.clone()
+        axis.unwrap_or_else(|| panic!("{key}")).values.to_vec()
     };
     assert_eq!(of("cc"), ["reno", "cubic", "dctcp"]);
     assert_eq!(of("rto"), ["linux", "1ms", "fine"]);
@@ -127,7 +127,7 @@ fn short_names_are_their_keys() {
     assert_eq!(base.expect[0].place.get(keys[2]), Some("2/40ms"));
     let mut varied = base.clone();
     varied.set(&registry, "sweep.nodelay", "on,tcp").unwrap();
-    assert_eq!(varied.sweep[1].values, ["on", "tcp"]);
+    assert_eq!(*varied.sweep[1].values, ["on", "tcp"]);
     varied.set(&registry, "reply", "9kB").unwrap();
     assert_eq!(varied.get("traffic.call.reply").as_deref(), Some("9kB"));
     for (name, key) in [("run", "run.seed"), ("a b", "run.seed"), ("s", "a..b")] {

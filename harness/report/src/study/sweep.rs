@@ -184,7 +184,7 @@ fn looks(summary: &Summary<'_>, registry: &Registry, at: usize, lines: &[Line]) 
     let axes: Vec<Varied> = others
         .map(|(_, axis)| Varied {
             title: base.title_of(registry, &axis.key),
-            values: axis.values.clone(),
+            values: axis.values.to_vec(),
         })
         .collect();
     let lines = &lines[..lines.len().min(MOST_LINES)];
