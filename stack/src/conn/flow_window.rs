@@ -154,7 +154,8 @@ impl OfferedWindow {
         nxt + free.min(limit.min(self.field_max()))
     }
 
-    /// The value of the window field, and the edge moves. `scaled`: not on a SYN.
+    /// The value of the window field, and the edge moves. `scaled`: not on a SYN. `mss` is worked out
+    /// only where the edge could move, which for those who only send it never can.
     #[inline]
     pub(crate) fn advertise(
         &mut self,

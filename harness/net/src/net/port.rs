@@ -78,7 +78,7 @@ pub(crate) struct Port {
     kind: Kind,
     tx: Transmitter,
     limit: Limit,
-    /// Of [`super::stats::PortStats`].
+    /// The greatest queue in packets ([`PortStats::max_packets`]).
     pub(crate) max_packets: u32,
     pub(crate) stats: PortCounters,
     overhead: Overhead,

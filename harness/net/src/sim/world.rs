@@ -314,6 +314,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         }
     }
 
+    /// The same where it says anything.
     #[inline(never)]
     fn attend_to_all(&mut self) {
         if !self.network.heads.is_empty() {
