@@ -204,9 +204,9 @@ impl Parts {
     #[inline]
     pub(super) fn role_of(&self, conn: ConnId) -> Option<u32> {
         if self.of_role.len() == 1 {
-            // Each segment asks, and with many connections what is known of each is out of the cache.
-            let end = *self.ends.get(conn.index())?;
-            return (end != NOBODY).then_some(0);
+            // Each segment asks, and with many connections what is known of each is out of the cache. The
+            // TCP tells of none that was not opened or accepted here.
+            return (conn.index() < self.ends.len()).then_some(0);
         }
         self.of(conn).map(|opened| opened.role)
     }

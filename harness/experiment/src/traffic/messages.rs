@@ -49,13 +49,11 @@ struct Table<M> {
     by_port: BTreeMap<(HostId, u16, HostId), (u32, u32)>,
 }
 
-/// On one cache line: with many connections each one's is out of the cache when it is read.
 #[derive(Debug)]
-#[repr(align(64))]
 struct Way<M> {
     /// Bytes that the send buffer has not taken.
     unwritten: u64,
-    /// Bytes that were read and are of no complete message.
+    /// Bytes that were read and are of no complete message, and those that may be ([`End::ahead`]).
     read: u64,
     /// Messages that were not read to their end, with their sizes.
     under_way: ShortQueue<(NonZeroU64, M)>,
@@ -85,6 +83,9 @@ struct End {
     channel: u32,
     generation: u32,
     tag: u32,
+    /// Bytes that are still to be read before a message is complete, and count in [`Way::read`]
+    /// already: until then the way, which is out of the cache where there are many, is not looked at.
+    ahead: u32,
 }
 
 impl End {
@@ -92,7 +93,13 @@ impl End {
         channel: u32::MAX,
         generation: 0,
         tag: 0,
+        ahead: 0,
     };
+
+    #[inline]
+    fn is_of(self, conn: ConnId) -> bool {
+        self.channel != Self::NONE.channel && self.generation == conn.generation()
+    }
 
     #[inline]
     fn channel(self) -> usize {
@@ -104,6 +111,12 @@ impl End {
     fn out(self) -> usize {
         (self.channel & 1) as usize
     }
+}
+
+#[inline]
+fn end_of(ends: &mut [End], conn: ConnId) -> Option<&mut End> {
+    let end = ends.get_mut(conn.index())?;
+    end.is_of(conn).then_some(end)
 }
 
 /// What of a message counts as delivered.
@@ -169,14 +182,14 @@ impl<M> Messenger<M> {
             channel,
             generation: conn.generation(),
             tag,
+            ahead: 0,
         };
     }
 
     #[inline]
     fn end(&self, conn: ConnId) -> Option<End> {
-        let end = *self.ends.get(conn.index())?;
-        let is_it = end.channel != End::NONE.channel && end.generation == conn.generation();
-        is_it.then_some(end)
+        let end = self.ends.get(conn.index())?;
+        end.is_of(conn).then_some(*end)
     }
 
     /// What the role knows a connection by.
@@ -243,14 +256,32 @@ impl<M> Messenger<M> {
             Counts::Delivered => io.read(conn),
             Counts::Control => io.read_control(conn),
         };
-        let Some(end) = self.end(conn) else {
+        let Some(end) = end_of(&mut self.ends, conn) else {
+            return false;
+        };
+        if n < u64::from(end.ahead) {
+            end.ahead -= n as u32;
+            return false;
+        }
+        self.read_through(conn, n)
+    }
+
+    /// The same of `n` bytes that may complete a message.
+    #[inline(never)] // Few segments do.
+    fn read_through(&mut self, conn: ConnId, n: u64) -> bool {
+        let Some(end) = end_of(&mut self.ends, conn) else {
             return false;
         };
         let mut table = self.table.borrow_mut();
         let way = &mut table.channels[end.channel()][1 - end.out()];
-        way.read += n;
-        let next = way.under_way.front();
-        next.is_some_and(|(size, _)| size.get() <= way.read)
+        way.read += n - u64::from(std::mem::take(&mut end.ahead));
+        let Some((size, _)) = way.under_way.front() else {
+            return false;
+        };
+        let missing = size.get().saturating_sub(way.read);
+        end.ahead = u32::try_from(missing).unwrap_or(u32::MAX);
+        way.read += u64::from(end.ahead);
+        missing == 0
     }
 
     /// The next message that was read to its end, and its size.
@@ -260,7 +291,7 @@ impl<M> Messenger<M> {
         let mut table = self.table.borrow_mut();
         let way = &mut table.channels[end.channel()][1 - end.out()];
         let size = way.under_way.front()?.0.get();
-        if size > way.read {
+        if end.ahead > 0 || size > way.read {
             return None;
         }
         way.read -= size;
