@@ -57,6 +57,7 @@ use reassembly::Reassembly;
 use state::{CloseReason, Origin, State};
 use std::fmt::{self, Debug};
 use std::hint::black_box;
+use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use timers::Timers;
@@ -220,6 +221,10 @@ pub struct Opening {
 }
 
 impl<T: TcpTypes> Connection<T> {
+    /// Bytes of which segments touch some that bring nothing for the sender.
+    pub(crate) const OF_RECEIVER: usize =
+        offset_of!(Self, snd) + Sender::<T::Congestion, T::Rto>::OF_RECEIVER;
+
     /// Open actively: a SYN will be sent.
     pub fn connect(config: Arc<TcpConfig>, opening: Opening, now: Instant) -> Self {
         let mut conn = Self::new(config, opening, State::SynSent);

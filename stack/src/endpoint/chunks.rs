@@ -10,6 +10,7 @@ use super::listen::ListenerId;
 use super::paths::News;
 use crate::conn::{Connection, TcpTypes};
 use crate::sparse::Sparse;
+use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
 
 /// A place, and what the endpoint remembers of the connection in it.
@@ -62,6 +63,10 @@ pub(super) const LAST: u32 = u32::MAX;
 pub(super) const NOT_QUEUED: u32 = u32::MAX - 1;
 
 impl<T: TcpTypes> Slot<T> {
+    /// Bytes of which segments touch some that bring nothing for the sender.
+    pub(super) const OF_RECEIVER: usize =
+        offset_of!(Self, conn) + align_of::<Connection<T>>() + Connection::<T>::OF_RECEIVER;
+
     const EMPTY: Self = Self {
         generation: 0,
         next_dirty: NOT_QUEUED,
@@ -183,7 +188,6 @@ mod tests {
     use crate::buffer::{RecvRing, SendRing};
     use crate::conn::Boxed;
     use crate::endpoint::Endpoint;
-    use std::mem::offset_of;
 
     /// What comes before the first slot is two cache lines, and the slot begins the third.
     #[test]

@@ -93,6 +93,15 @@ impl Demux {
         }
     }
 
+    /// Asks for the memory where this four-tuple is looked up.
+    #[inline]
+    pub(super) fn ask_for(&self, tuple: &FourTuple) {
+        match V4::of(tuple, 0) {
+            Some(key) => self.v4.ask_for(&key, &self.seeds),
+            None => self.v6.ask_for(&V6::of(tuple, 0), &self.seeds),
+        }
+    }
+
     /// Enter a connection. Its index is below 2^32 - 1.
     ///
     /// # Errors

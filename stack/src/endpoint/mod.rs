@@ -26,6 +26,7 @@ mod slots;
 mod source;
 mod stats;
 mod strangers;
+mod turns;
 pub mod wheel;
 
 use crate::buffer::{Payload, RecvBuffer};
@@ -34,11 +35,12 @@ use crate::conn::state::State;
 use crate::conn::{Connection, Event, TcpTypes};
 use crate::fast_open::FastOpenClient;
 use crate::memory::{MemoryStats, Need};
+use crate::prefetch::prefetch_span;
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, Headers, IpHeader, PlainSegment, TcpHeader};
 use challenge::Verdict;
-use chunks::{LAST, NOT_QUEUED, Slots};
+use chunks::{LAST, NOT_QUEUED, Slot, Slots};
 use cold::{Cold, Peers};
 use demux::{FourTuple, LastFound};
 use listen::Listener;
@@ -50,6 +52,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use strangers::sane_source;
+use turns::Turns;
 use wheel::TimerWheel;
 
 pub use config::EndpointConfig;
@@ -346,10 +349,33 @@ impl<T: TcpTypes> Endpoint<T> {
     #[cold] // To those with few, whose way must not be longer for it.
     #[inline(never)]
     fn bring_in(&mut self, segment: &PlainSegment, payload_len: usize) {
-        if let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment)
-            && let Some(conn) = self.connection_in(slot)
-        {
+        let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment) else {
+            return;
+        };
+        self.look_ahead(slot);
+        if let Some(conn) = self.connection_in(slot) {
             conn.bring_in(payload_len);
+        }
+    }
+
+    /// It is the turn of `slot`: asks for those whose turn is foreseen.
+    fn look_ahead(&mut self, slot: u32) {
+        let (cold, slots) = (&mut *self.cold, &self.slots);
+        let turns = match &mut cold.turns {
+            Some(turns) if turns.holds(slots.len()) => turns,
+            turns => turns.insert(Box::new(Turns::of(slots.len()))),
+        };
+        let Some(foreseen) = turns.took(slot) else {
+            return;
+        };
+        if let Some(soon) = slots.get(foreseen.soon as usize) {
+            prefetch_span(soon, Slot::<T>::OF_RECEIVER);
+        }
+        if let Some(sooner) = slots.get(foreseen.sooner as usize)
+            && let Some(conn) = sooner.conn.as_ref()
+        {
+            cold.demux
+                .ask_for(&FourTuple::new(conn.local(), conn.remote()));
         }
     }
 

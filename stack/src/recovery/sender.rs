@@ -15,6 +15,7 @@ use narrows_congestion::{
     RttEstimator,
 };
 use std::hint::black_box;
+use std::mem::offset_of;
 
 /// The values of `TcpConfig` and of the handshake that the sender goes by.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +127,9 @@ pub struct Sender<C, R> {
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Bytes of which those need some who only receive.
+    pub(crate) const OF_RECEIVER: usize = offset_of!(Self, board);
+
     /// A sender whose handshake is done: everything before `start` is acknowledged.
     #[allow(clippy::too_many_arguments)] // The parts of a sender, each given once, by its only caller.
     pub fn new(
