@@ -558,6 +558,13 @@ impl Port {
             prefetch(slab.hop(next));
             prefetch(slab.body(next));
         }
+        // Who settles the queue next lets the first one leave and looks at the second.
+        if self.cursor != NIL {
+            let second = slab.hop(self.cursor).next;
+            if second != NIL {
+                prefetch(slab.hop(second));
+            }
+        }
     }
 
     /// The first packet on the link or in the queue.
