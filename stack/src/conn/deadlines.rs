@@ -11,6 +11,7 @@ use narrows_congestion::{ByteCount, Duration, Instant};
 impl<T: TcpTypes> Connection<T> {
     /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.snd.ask_for_the_rest();
         if self.pace_at().is_some_and(|at| at <= now) {
             self.wait_to_pace(None);
         }

@@ -20,7 +20,7 @@ pub(super) struct Rare {
     /// while it was SND.UNA.
     pub(super) lost_again: u32,
     pub(super) lost_again_at: AbsSeq,
-    pub(super) undo: Option<Box<UndoRecord>>,
+    pub(super) undo: Option<UndoRecord>,
     pub(super) tlp: Option<TlpEpisode>,
     /// When the timer would have fired that the last retransmission restarted.
     pub(super) rto_before: Sparse<Instant>,
@@ -85,7 +85,7 @@ impl Begins for Asked {
 /// Parts, where there are any; asking makes no box.
 impl Rare {
     pub(super) fn undo(of: &mut Rarely<Self>) -> Option<&mut UndoRecord> {
-        of.changed()?.undo.as_deref_mut()
+        of.changed()?.undo.as_mut()
     }
     pub(super) fn pacer(of: &mut Rarely<Self>) -> Option<&mut Pacer> {
         of.changed()?.asked.changed()?.pacer.as_deref_mut()

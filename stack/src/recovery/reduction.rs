@@ -113,7 +113,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let kind = Spurious::FastRetransmit;
             let undo = UndoRecord::new(kind, self.una, self.nxt, self.rare.answered);
             self.lower_window(flight, now, trace);
-            self.rare.undo = Some(Box::new(undo));
+            self.rare.undo = Some(undo);
         }
         let prr = match reduce {
             true => self.new_prr(flight),

@@ -16,6 +16,7 @@
 //! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
 //! settled before, and the cost of an ACK follows what is new in it.
 
+use crate::prefetch::{prefetch, prefetch_span};
 use crate::sparse::{Begins, Rarely, Sparse};
 pub use judge::Judged;
 use links::step;
@@ -698,6 +699,20 @@ impl Scoreboard {
             blocks.high_sacked = 0;
         }
         self.rebuild();
+    }
+
+    /// Asks for the records of what is outstanding, of no more than a first window, and for what is known
+    /// of holes.
+    pub(super) fn ask_for(&self) {
+        let (first, others) = self.records.as_slices();
+        for records in [first, others] {
+            if let Some(record) = records.first() {
+                prefetch_span(record, size_of_val(records).min(10 * Self::RECORD_MEMORY));
+            }
+        }
+        if let Some(holes) = self.holes.as_changed() {
+            prefetch(holes);
+        }
     }
 
     /// Reads a word of each cache line that an ACK of new data touches, as

@@ -8,6 +8,7 @@ use super::state::Episode;
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
+use crate::prefetch::prefetch;
 use crate::rng::Rng;
 use crate::sparse::{Rarely, Sparse};
 use narrows_congestion::{
@@ -245,6 +246,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 ^ self.rate.delivered()
                 ^ self.cc.cwnd().get(),
         );
+    }
+
+    /// Asks for what lies elsewhere of what a timeout touches, to come all at the same time.
+    #[inline(never)]
+    pub(crate) fn ask_for_the_rest(&self) {
+        self.board.ask_for();
+        if let Some(rare) = self.rare.as_changed() {
+            prefetch(rare);
+        }
     }
 
     /// The loss detector's name.

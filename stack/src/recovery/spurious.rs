@@ -170,7 +170,7 @@ impl UndoRecord {
 
     /// The reduction is taken back, with SND.NXT at `nxt`: what is to be remembered of it, if
     /// anything.
-    pub fn taken_back(mut self: Box<Self>, nxt: AbsSeq) -> Option<Box<Self>> {
+    pub fn taken_back(mut self, nxt: AbsSeq) -> Option<Self> {
         if self.copies.iter().all(|copy| copy.beyond == Beyond::No) {
             return None;
         }

@@ -240,7 +240,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.validate_timeout(now);
         if first_of_episode || self.rare.undo.is_none() {
             let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt, self.rare.answered);
-            self.rare.undo = Some(Box::new(undo));
+            self.rare.undo = Some(undo);
         }
         let frto = self.frto_begins(first_of_episode);
         let pipe_before = self.board.pipe();

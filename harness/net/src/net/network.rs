@@ -368,7 +368,12 @@ impl<P: Packet> Network<P> {
     fn look_behind(&mut self, at: u32, to: Node) {
         let port = &self.ports[at as usize];
         if let Some(next) = port.head() {
-            port.expect_behind(&self.slab);
+            if let Some(second) = port.expect_behind(&self.slab)
+                && matches!(to, Node::Switch(_))
+                && let Some(home) = self.homes.get(self.slab.hop(second).dst as usize)
+            {
+                prefetch(home);
+            }
             self.expect(to, next);
         }
     }

@@ -550,21 +550,26 @@ impl Port {
         self.rare.as_mut()?.impair.as_deref_mut()
     }
 
-    /// Asks for the packet behind the first: in a long queue it has lain untouched for long.
+    /// Asks for the packet behind the first, and for those after it of which something is asked first: in a
+    /// long queue they have lain untouched for long. Which one is behind the first.
     #[inline]
-    pub(crate) fn expect_behind<P>(&self, slab: &Slab<P>) {
-        let next = slab.hop(self.head).next;
-        if next != NIL {
-            prefetch(slab.hop(next));
-            prefetch(slab.body(next));
+    pub(crate) fn expect_behind<P>(&self, slab: &Slab<P>) -> Option<u32> {
+        let second = slab.hop(self.head).next;
+        if second != NIL {
+            prefetch(slab.body(second));
+            let third = slab.hop(second).next;
+            if third != NIL {
+                prefetch(slab.hop(third));
+            }
         }
         // Who settles the queue next lets the first one leave and looks at the second.
         if self.cursor != NIL {
-            let second = slab.hop(self.cursor).next;
-            if second != NIL {
-                prefetch(slab.hop(second));
+            let behind = slab.hop(self.cursor).next;
+            if behind != NIL {
+                prefetch(slab.hop(behind));
             }
         }
+        (second != NIL).then_some(second)
     }
 
     /// The first packet on the link or in the queue.

@@ -53,6 +53,7 @@ impl Ahead {
     ) {
         for host in timers.next_three() {
             if self.timers.is_news(host) {
+                timers.ask_for(host);
                 ask_for(HostId(host), hosts, slots, network);
             }
         }
