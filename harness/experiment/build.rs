@@ -40,6 +40,7 @@ fn checked_out(package: &Path) -> Option<String> {
         "congestion/src",
         "stack/src",
         "harness/net/src",
+        "harness/run/src",
         "harness/experiment/src",
         "harness/script/src",
         "harness/report/src",

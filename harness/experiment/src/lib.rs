@@ -33,30 +33,23 @@
 pub mod builder;
 pub mod execute;
 pub mod file;
-mod invalid;
-pub mod kinds;
-pub mod knob;
-pub mod metric;
 pub mod model;
 pub mod output_path;
 pub mod plan;
-pub mod polling;
-pub mod probe;
 pub mod registry;
 pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod shipped;
-pub mod stats;
 pub mod study;
 pub mod summary;
 pub mod traffic;
-mod unknown;
-pub mod values;
 pub mod version;
 
 pub use narrows;
 pub use narrows_net::{host, net, sim};
+pub(crate) use narrows_run::{invalid, unknown};
+pub use narrows_run::{kinds, knob, metric, polling, probe, stats, values};
 
 /// The guide: its code is run as printed.
 #[cfg(doctest)]

@@ -18,7 +18,6 @@ pub mod queue;
 pub mod run;
 mod set;
 pub mod settings;
-mod tcp;
 
 pub use crate::invalid::Invalid;
 pub use change::Change;

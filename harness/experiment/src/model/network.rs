@@ -83,15 +83,6 @@ impl Choice for Per {
     ];
 }
 
-impl Choice for Salt {
-    const ALL: &'static [(Self, &'static str)] =
-        &[(Self::PerSwitch, "per-switch"), (Self::Common, "common")];
-}
-
-impl Choice for Family {
-    const ALL: &'static [(Self, &'static str)] = &[(Self::Ipv4, "v4"), (Self::Ipv6, "v6")];
-}
-
 /// The shape whose nodes and links are listed by name.
 pub const GRAPH: &str = "graph";
 

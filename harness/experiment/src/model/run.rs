@@ -3,6 +3,7 @@
 use crate::knob;
 use crate::knob::{Choice, Kind, Knob, Knobs};
 use narrows::Duration;
+pub use narrows_run::parts::Clock;
 
 /// How long, how often, with which seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +69,6 @@ pub enum Device {
 
 impl Choice for Device {
     const ALL: &'static [(Self, &'static str)] = &[(Self::Tap, "tap"), (Self::Xdp, "xdp")];
-}
-
-/// From when the time of a run counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Clock {
-    /// From the start of the run.
-    #[default]
-    Start,
-    /// From when an application sends for the first time, so that the handshakes before take none
-    /// of it.
-    FirstSend,
-}
-
-impl Choice for Clock {
-    const ALL: &'static [(Self, &'static str)] =
-        &[(Self::Start, "start"), (Self::FirstSend, "first-send")];
 }
 
 impl Default for Run {

@@ -1,38 +1,30 @@
 //! From an experiment to the parts of a run: network, hosts with their roles and TCP, instruments.
 
-use super::changes::Changes;
-use crate::host::SimPacket;
+use super::changes;
 use crate::knob::Section;
 use crate::model::{Experiment, Group, Invalid, Members, Nic, Path, Place, Settings};
 use crate::net::graph::{Graph, NodeId, PortProblem, TopologyError};
-use crate::net::network::Network;
 use crate::net::nic::NicSpec;
 use crate::net::packet::HostId;
 use crate::net::pause::PauseProblem;
-use crate::probe::{Instrument, Site};
+use crate::probe::Site;
 use crate::registry::Registry;
 use crate::scenario::spec::TcpSpec;
 use crate::scenario::validate::check_tcp;
 use crate::scenario::{ScenarioError, tcp};
 use crate::sim::time::SimTime;
 use crate::traffic::{Ends, Family, HostApp, Log, Placement};
+use crate::version::{COMMIT, VERSION};
 use narrows::config::TcpConfig;
 use narrows::congestion::order::OrderedMap;
 use narrows::{ByteCount, Duration, Instant};
+use narrows_run::parts::{Parts, Time};
 use std::sync::Arc;
 
 /// The parts of a run, whole and possible.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(super) graph: Graph,
-    pub(super) network: Network<SimPacket>,
-    /// By number: its application, the TCP of connections that no traffic asks for, and how long
-    /// it remembers what they learn.
-    pub(super) hosts: Vec<(HostApp, Arc<TcpConfig>, Option<Duration>)>,
-    /// With the names of their probes.
-    pub(super) instruments: Vec<(String, Box<dyn Instrument>)>,
-    pub(super) changes: Changes,
-    pub(super) log: Log,
+    pub(super) parts: Parts,
     tcps: Vec<WhoseTcp>,
 }
 
@@ -108,14 +100,27 @@ impl Prepared {
             let after = SimTime::from_duration(experiment.network.common.convergence);
             network.set_convergence(after);
         }
-        let changes = Changes::new(experiment, registry, &graph, build)?;
-        Ok(Self {
+        let changes = changes::planned(experiment, registry, &graph, build)?;
+        let parts = Parts {
+            family: experiment.network.common.ip,
             graph,
             network,
             hosts,
             instruments,
             changes,
             log,
+            traffic: names,
+            time: Time {
+                duration: run.duration,
+                warm_up: run.warm_up,
+                clock: run.clock,
+            },
+            seed: run.seed,
+            wire: run.wire,
+            version: (VERSION, COMMIT),
+        };
+        Ok(Self {
+            parts,
             tcps: configs.made.into_iter().map(|(whose, _)| whose).collect(),
         })
     }
@@ -161,7 +166,7 @@ impl Experiment {
     /// # Errors
     /// Which key is impossible, and why.
     pub fn host_named(&self, registry: &Registry, name: &str) -> Result<Option<HostId>, Invalid> {
-        let graph = Prepared::new(self, registry)?.graph;
+        let graph = Prepared::new(self, registry)?.parts.graph;
         Ok(match graph.resolve_hosts(name).as_deref() {
             Ok([host]) => Some(*host),
             _ => None,
@@ -186,10 +191,10 @@ impl Experiment {
             registry.live_place()?.check(self)?;
         }
         let prepared = Prepared::new(self, registry)?;
-        let graph = &prepared.graph;
+        let graph = &prepared.parts.graph;
         let packet = ByteCount::from(self.network.common.mtu);
         let mut packets = 0_u64;
-        let hosts = prepared.hosts.len() as u32;
+        let hosts = prepared.parts.hosts.len() as u32;
         for host in (0..hosts).map(HostId) {
             if let Some(egress) = graph.host_egress(host) {
                 let bytes = egress.link.rate.bytes_in(self.run.duration);

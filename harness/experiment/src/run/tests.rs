@@ -5,6 +5,7 @@ use crate::net::stats::DropReason;
 use crate::registry::Registry;
 use crate::run::RunOutcome;
 use crate::scenario::{Outcome, RunContext};
+use crate::traffic::TrafficKinds;
 
 fn run(text: &str) -> RunOutcome {
     let registry = Registry::default();
@@ -1021,4 +1022,71 @@ fn a_capture_behind_several_switches_is_of_one_link() {
         }
     }
     assert!(commented > 0);
+}
+
+/// Sizes, pauses and write patterns as people write them.
+#[test]
+fn every_kind_of_traffic_runs_from_a_file() {
+    let file = r#"
+        [network]
+        topology = "star"
+        hosts = 8
+        link = { rate = "1Gb/s", delay = "5us" }
+        queue = { limit = "256KiB" }
+        [[traffic]]
+        name = "copy"
+        kind = "bulk"
+        size = "1MB"
+        [[traffic]]
+        name = "read"
+        kind = "synchronised-read"
+        block = "1MB"
+        batch = 4
+        [[traffic]]
+        name = "call"
+        kind = "rpc"
+        reply_writes = "1+1+1+1+n"
+        pause = "exponential:1ms"
+        start = "5ms"
+        [[traffic]]
+        name = "get"
+        kind = "fan-out"
+        load = "250Mb/s"
+        k = 3
+        size = "1kB|30kB"
+        [[traffic]]
+        name = "shuffle"
+        kind = "all-to-all"
+        size = "web-search"
+        parallel = 2
+        [[traffic]]
+        name = "sum"
+        kind = "ring"
+        size = "1MB"
+        barrier = true
+        [[traffic]]
+        name = "mesh"
+        kind = "node-mesh"
+        rate = 20
+        reply = "1kB"
+        [[traffic]]
+        name = "burst"
+        kind = "on-off"
+        rate = "100Mb/s"
+        [run]
+        duration = "300ms"
+    "#;
+    let registry = Registry::default();
+    let loaded = Loaded::parse("x.toml", file, &registry);
+    let experiment = loaded.unwrap_or_else(|e| panic!("{e}")).experiment;
+    let run = || {
+        let context = RunContext::default();
+        experiment.run(&registry, context).unwrap().transfers
+    };
+    let transfers = run();
+    for (kind, number) in TrafficKinds::standard().entries().zip(0..) {
+        let any = transfers.iter().any(|t| t.traffic == number);
+        assert!(any, "{}", kind.name());
+    }
+    assert_eq!(run(), transfers);
 }

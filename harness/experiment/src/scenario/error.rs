@@ -1,6 +1,6 @@
 //! Why words make no scenario.
 
-use crate::run::error::RunError;
+use crate::run::RunError;
 use std::fmt;
 
 /// Why a run gave no result.

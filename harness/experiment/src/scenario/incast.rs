@@ -1,8 +1,8 @@
 //! What one incast run gave.
 
-use super::outcome::{Outcome, Unrecorded};
+use super::{Outcome, Unrecorded};
 use crate::net::stats::DropReason;
-use crate::run::outcome::RunOutcome;
+use crate::run::RunOutcome;
 use narrows::{ByteCount, Duration, Rate};
 
 /// The result of one run. The same experiment gives the same value, bit for bit.

@@ -1,6 +1,5 @@
 //! What a `[[change]]` is to the network, and how it is undone.
 
-use super::{Prepared, Toggle};
 use crate::knob::Section;
 use crate::model::change::What;
 use crate::model::link::IMPAIRMENTS;
@@ -13,6 +12,7 @@ use crate::net::packet::{HostId, PortId};
 use crate::registry::Registry;
 use crate::sim::time::SimTime;
 use narrows::congestion::order::OrderedMap;
+use narrows_run::changes::{Planned, Toggle};
 
 /// What happens to a NIC that is set up anew, in words.
 const RING_LOSS: &str = "ring loss";
@@ -65,7 +65,7 @@ pub(super) fn prepare(
     experiment: &Experiment,
     registry: &Registry,
     offloads: &Offloads<'_>,
-) -> Result<Prepared, Invalid> {
+) -> Result<Planned, Invalid> {
     let graph = offloads.graph;
     let when = &asked.when;
     let invalid = |key: &str, why: String| Invalid::new(format!("change.{n}.{key}"), why);
@@ -174,8 +174,7 @@ pub(super) fn prepare(
             what
         }
     };
-    Ok(Prepared {
-        number: n,
+    Ok(Planned {
         at: SimTime::from_duration(when.at),
         make,
         undo,
