@@ -10,6 +10,7 @@ use crate::gap::Gap;
 use crate::half::Sighting;
 use crate::segment::{Content, Segment};
 use index::Index;
+use narrows::congestion::order::sort_by_key;
 use narrows::prefetch::prefetch;
 use narrows::wire::Flags;
 use narrows::{Duration, Instant};
@@ -468,7 +469,7 @@ impl Analyzer {
                 open.push((entry.1.id, slot));
             }
         }
-        open.sort_unstable();
+        sort_by_key(&mut open, |(id, _)| *id);
         for (_, slot) in open {
             self.remove(slot, false);
         }

@@ -1,5 +1,7 @@
 //! Experiments whose causes differ: incast, small writes, lost and late packets, bursts, outages, and
 //! scenes of one cause each.
+//!
+//! It runs once, and is `#[inline]` to be compiled where it is called: the command is not optimised.
 
 mod scenes;
 
@@ -17,6 +19,7 @@ pub struct Case {
 }
 
 /// A star of `hosts`, each link `delay` long.
+#[inline]
 fn star(
     hosts: u32,
     delay_us: u64,
@@ -67,21 +70,25 @@ impl Values {
 }
 
 /// The cases: at least 2,000, or about `wanted` of them, evenly spread.
+#[inline]
 pub fn grid(wanted: Option<usize>) -> Vec<Case> {
     spread(cases(Values::First), wanted)
 }
 
 /// Cases of the same kinds with the parameters of what was held out before, and random numbers that nobody has
 /// looked at.
+#[inline]
 pub fn held_out(wanted: Option<usize>) -> Vec<Case> {
     spread(cases(Values::HeldOut(FRESH)), wanted)
 }
 
 /// What was held out before: of these cases rules may be made.
+#[inline]
 pub fn spent(wanted: Option<usize>) -> Vec<Case> {
     spread(cases(Values::HeldOut(SPENT)), wanted)
 }
 
+#[inline]
 fn cases(values: Values) -> Vec<Case> {
     let mut all = Vec::new();
     let mut add =
@@ -96,6 +103,7 @@ fn cases(values: Values) -> Vec<Case> {
     all
 }
 
+#[inline]
 fn spread(all: Vec<Case>, wanted: Option<usize>) -> Vec<Case> {
     match wanted {
         Some(wanted) if wanted < all.len() => {
@@ -108,6 +116,7 @@ fn spread(all: Vec<Case>, wanted: Option<usize>) -> Vec<Case> {
 
 type Add<'a> = &'a mut dyn FnMut(String, (String, Duration));
 
+#[inline]
 fn incast(values: Values, add: Add<'_>) {
     for servers in values.of(&[3, 6, 10, 16, 24], &[4, 12, 18]) {
         for rto in values.of(&["linux", "10ms", "1ms"], &["linux", "3ms"]) {
@@ -144,6 +153,7 @@ const fn sack(loss: &str) -> &'static str {
     }
 }
 
+#[inline]
 fn writes(values: Values, add: Add<'_>) {
     for reply_writes in values.of(&["1+1+1+1+n", "1+n", "n"], &["1+1+1+n", "n"]) {
         for nodelay in ["on", "off"] {
@@ -174,6 +184,7 @@ fn writes(values: Values, add: Add<'_>) {
     }
 }
 
+#[inline]
 fn losses(values: Values, add: Add<'_>) {
     for loss in values.of(&["0.5%", "2%", "5%"], &["0.8%", "4%"]) {
         for reply in values.of(&["1kB", "10kB", "100kB", "1MB"], &["4kB", "40kB", "300kB"]) {
@@ -199,6 +210,7 @@ fn losses(values: Values, add: Add<'_>) {
     }
 }
 
+#[inline]
 fn late(values: Values, add: Add<'_>) {
     for loss in values.of(&["0%", "0.2%"], &["0.15%"]) {
         for (reorder, hold) in values.of(
@@ -233,6 +245,7 @@ fn late(values: Values, add: Add<'_>) {
     }
 }
 
+#[inline]
 fn bursts(values: Values, add: Add<'_>) {
     for load in values.of(&["100Mb/s", "250Mb/s", "450Mb/s"], &["150Mb/s", "400Mb/s"]) {
         for congestion in ["cubic", "dctcp"] {
@@ -257,6 +270,7 @@ fn bursts(values: Values, add: Add<'_>) {
     }
 }
 
+#[inline]
 fn outages(values: Values, add: Add<'_>) {
     for at in values.of(&["0ns", "20ms"], &["0ns", "43ms"]) {
         for long in values.of(&["5ms", "30ms", "400ms"], &["15ms", "120ms"]) {

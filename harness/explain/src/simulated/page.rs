@@ -1,4 +1,6 @@
 //! The score as a page of the documentation.
+//!
+//! It runs once, and is `#[inline]` to be compiled where it is called: the command is not optimised.
 
 use super::PLACES;
 use crate::gap::{Cause, Confidence, TAPO, Vantage};
@@ -12,6 +14,7 @@ const FEW: u64 = 20;
 /// The page: precision and recall by cause and place of the capture, the same of runs that were
 /// `held_out`, and what is taken for what. `asked` is how many runs were asked for, if it is not all
 /// that there are.
+#[inline]
 pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
     let runs = asked.map_or(String::new(), |n| format!("={n}"));
     let mut o = String::new();
@@ -74,6 +77,7 @@ pub fn page(score: &Score, held_out: &Score, asked: Option<usize>) -> String {
     o
 }
 
+#[inline]
 fn causes(o: &mut String, score: &Score) {
     o.push_str("\n| cause |");
     for place in PLACES {
@@ -171,6 +175,7 @@ const HIDDEN: &[(char, &[Vantage], &[Cause], &str)] = &[
 ];
 
 /// The letter of the reason why a cause cannot be seen from a place.
+#[inline]
 fn hidden(place: Vantage, cause: Cause) -> Option<char> {
     HIDDEN
         .iter()
@@ -178,6 +183,7 @@ fn hidden(place: Vantage, cause: Cause) -> Option<char> {
         .map(|(letter, ..)| *letter)
 }
 
+#[inline]
 fn reasons(o: &mut String) {
     o.push_str(
         "\n## What cannot be seen from where\n\nThe tests are `cargo test -p narrows-explain --features simulate --test unseen`: \
@@ -222,6 +228,7 @@ fn reasons(o: &mut String) {
     );
 }
 
+#[inline]
 fn confidence(o: &mut String, score: &Score) {
     for place in PLACES {
         let _ = write!(o, "| {} |", place.name());
@@ -237,6 +244,7 @@ fn confidence(o: &mut String, score: &Score) {
     }
 }
 
+#[inline]
 fn rows(o: &mut String, rows: &OrderedMap<(Vantage, Cause), Row>, place: Vantage) {
     for ((_, cause), row) in rows.iter().filter(|((p, _), _)| *p == place) {
         let mut row = row.to_vec();
@@ -249,6 +257,7 @@ fn rows(o: &mut String, rows: &OrderedMap<(Vantage, Cause), Row>, place: Vantage
     }
 }
 
+#[inline]
 fn tapo(o: &mut String) {
     o.push_str("\n## The names of TAPO\n\nWhat TAPO (Zhou et al., CoNEXT 2015) calls a stall, and what it is here.\n\n| TAPO | here |\n|---|---|\n");
     for (name, causes, how) in TAPO {
@@ -257,6 +266,7 @@ fn tapo(o: &mut String) {
     }
 }
 
+#[inline]
 fn cell(share: Share) -> String {
     match share.per_mille() {
         None => "-".to_owned(),

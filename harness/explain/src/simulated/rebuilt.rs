@@ -1,4 +1,6 @@
 //! An experiment that is like what was captured.
+//!
+//! It runs once, and is `#[inline]` to be compiled where it is called: the command is not optimised.
 
 use crate::connection::Connection;
 use crate::explanation::{Explanation, lost_time};
@@ -33,6 +35,7 @@ pub enum Losses {
 /// What a capture does not tell is guessed: the rate is the next usual one above what was reached, the
 /// buffer two bandwidth-delay products and 64 KiB at least, the algorithms are those of Linux; requests of
 /// a connection are equal, and so are its replies and pauses; `losses` says what loses packets.
+#[inline]
 pub fn rebuilt(explanation: &Explanation, losses: Losses) -> Option<String> {
     let sent = |c: &Connection| c.counts.iter().map(|counts| counts.bytes).sum::<u64>();
     let mut all: Vec<&Connection> = explanation
@@ -94,6 +97,7 @@ pub fn rebuilt(explanation: &Explanation, losses: Losses) -> Option<String> {
 }
 
 /// What a connection reached while it had something to do, in Mb/s.
+#[inline]
 fn rate(c: &Connection) -> u64 {
     let idle = c.lost.iter().map(|(_, _, time)| *time);
     let idle = idle.fold(Duration::ZERO, |all, time| all + time);
@@ -103,6 +107,7 @@ fn rate(c: &Connection) -> u64 {
     (u128::from(most.unwrap_or(0)) * 8_000 / u128::from(busy)) as u64
 }
 
+#[inline]
 fn connection(out: &mut String, c: &Connection, first: Instant, hosts: &OrderedMap<IpAddr, usize>) {
     let pauses = c
         .lost

@@ -4,6 +4,7 @@ use super::{Path, lanes, sorted};
 use crate::connection::Connection;
 use crate::explanation::Explanation;
 use crate::gap::Gap;
+use narrows::congestion::order::sort_by_key;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -127,7 +128,7 @@ impl Path {
         for mut connection in every {
             connection.lost.clear();
             let mut gaps = found.remove(&connection.id).unwrap_or_default();
-            gaps.sort_by_key(|gap| (gap.start.at, gap.side));
+            sort_by_key(&mut gaps, |gap| (gap.start.at, gap.side));
             for gap in &gaps {
                 connection.lose(gap.cause, gap.length());
                 all.ledger.add(gap);

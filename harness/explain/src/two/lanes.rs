@@ -5,6 +5,7 @@
 //! the same each time, by when they were.
 
 use super::log::{Log, Record, Run};
+use narrows::congestion::order::sort_by_key;
 use narrows::{Duration, Instant};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -95,7 +96,7 @@ fn by_numbers(mine: &[Run], theirs: &[Run]) -> Vec<[usize; 2]> {
         }
     }
     let mut votes: Vec<_> = votes.into_iter().collect();
-    votes.sort_by_key(|(runs, votes)| (Reverse(*votes), *runs));
+    sort_by_key(&mut votes, |(runs, votes)| (Reverse(*votes), *runs));
     let (mut taken, mut same) = ([BTreeSet::new(), BTreeSet::new()], Vec::new());
     for (runs, _) in votes {
         if (0..2).all(|capture| !taken[capture].contains(&runs[capture])) {
@@ -136,7 +137,7 @@ pub(super) fn by_time(
             .into_iter()
             .map(|(m, (from, to))| (m, (to_first(from), to_first(to))))
             .collect();
-        others.sort_by_key(|(m, (from, _))| (*from, *m));
+        sort_by_key(&mut others, |(m, (from, _))| (*from, *m));
         let (mut from, mut used) = (0, vec![false; others.len()]);
         for (n, span) in spans(mine, &taken[0]) {
             // One connection follows the other, so what ended before this one began is over for all.
@@ -155,7 +156,7 @@ pub(super) fn by_time(
             }
         }
     }
-    lanes.sort_by_key(|lane| (lane.ends, lane.runs));
+    sort_by_key(lanes, |lane| (lane.ends, lane.runs));
 }
 
 /// What two stretches of time have in common.

@@ -9,6 +9,7 @@ use super::clock::{Line, Point, SLACK, difference};
 use super::lanes::Lane;
 use super::log::Log;
 use narrows::Instant;
+use narrows::congestion::order::sort_by_key;
 
 /// Clocks that are set more often tell no time.
 const MOST: usize = 8;
@@ -60,7 +61,7 @@ pub(super) fn find(first: &Log, second: &Log, lanes: &[Lane]) -> Vec<Set> {
         let near = &pairs[from.saturating_sub(NEAR)..pairs.len().min(from + NEAR)];
         let apart = |capture: usize| {
             let mut near: Vec<&Pair> = near.iter().collect();
-            near.sort_by_key(|pair| pair.packets[capture]);
+            sort_by_key(&mut near, |pair| pair.packets[capture]);
             let after = near.iter().filter(|pair| is_next(pair)).count();
             let (old, new) = near.split_at(near.len() - after);
             let wrong = old.iter().filter(|pair| is_next(pair)).count();

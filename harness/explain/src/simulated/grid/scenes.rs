@@ -1,8 +1,11 @@
 //! Scenes of one cause each: readers that rest, local drops, pauses, coalescing, black holes, restarts
 //! after idle, windows in packets, delayed acknowledgements.
+//!
+//! It runs once, and is `#[inline]` to be compiled where it is called: the command is not optimised.
 
 use super::{Add, Values, star};
 
+#[inline]
 pub(super) fn scenes(values: Values, add: Add<'_>) {
     readers(values, add);
     local_drops(values, add);
@@ -15,6 +18,7 @@ pub(super) fn scenes(values: Values, add: Add<'_>) {
 }
 
 /// Readers that read nothing for a while, some of them on a path that loses what tells that they do again.
+#[inline]
 fn readers(values: Values, add: Add<'_>) {
     for rest in values.of(&["20ms", "300ms", "900ms"], &["60ms", "700ms"]) {
         for window in values.of(&["32KiB", "128KiB"], &["48KiB"]) {
@@ -39,6 +43,7 @@ fn readers(values: Values, add: Add<'_>) {
 }
 
 /// NICs that refuse packets, whose loss nobody tells TCP of.
+#[inline]
 fn local_drops(values: Values, add: Add<'_>) {
     for refuse in values.of(&["2%", "6%"], &["3%"]) {
         for run in values.of(&[1, 3], &[2]) {
@@ -61,6 +66,7 @@ fn local_drops(values: Values, add: Add<'_>) {
 }
 
 /// A slow receiver's link, and switches that pause who fills it; hosts that stand still.
+#[inline]
 fn pauses(values: Values, add: Add<'_>) {
     for rate in values.of(&["20Mb/s", "100Mb/s"], &["50Mb/s"]) {
         for senders in values.of(&[2, 4, 8], &[3, 6]) {
@@ -95,6 +101,7 @@ fn pauses(values: Values, add: Add<'_>) {
 }
 
 /// NICs that interrupt late, and windows that are small against that.
+#[inline]
 fn coalescing(values: Values, add: Add<'_>) {
     for usecs in values.of(&["500us", "1ms", "3ms"], &["800us", "2ms"]) {
         for frames in values.of(&[0, 64], &[0, 100]) {
@@ -121,6 +128,7 @@ fn coalescing(values: Values, add: Add<'_>) {
 
 /// NICs that interrupt for so many frames, which come soon while another host sends and late when it
 /// does not: what then waits for the interrupt's age waits for longer than it ever did.
+#[inline]
 fn coalescing_now_and_then(values: Values, add: Add<'_>) {
     for usecs in values.of(&["500us", "1ms", "2ms", "4ms"], &["900us", "1300us"]) {
         for delay in values.of(&[10, 25, 80], &[15, 50]) {
@@ -143,6 +151,7 @@ fn coalescing_now_and_then(values: Values, add: Add<'_>) {
 }
 
 /// Links that carry less than hosts send.
+#[inline]
 fn black_holes(values: Values, add: Add<'_>) {
     for mtu in values.of(&[1_400, 1_200], &[1_300]) {
         for reply in values.of(&["4kB", "10kB", "12300B"], &["5kB", "9kB"]) {
@@ -170,6 +179,7 @@ fn black_holes(values: Values, add: Add<'_>) {
 }
 
 /// Windows of a segment at the begin and after idle times, whose acknowledgement is put off.
+#[inline]
 fn small_windows(values: Values, add: Add<'_>) {
     for delack in values.of(&["2/40ms", "2/120ms"], &["2/70ms"]) {
         for idle in ["keep", "rfc5681"] {
@@ -198,6 +208,7 @@ fn small_windows(values: Values, add: Add<'_>) {
 }
 
 /// Windows that count packets, and many small writes.
+#[inline]
 fn packet_windows(values: Values, add: Add<'_>) {
     for writes in values.of(&["1+1+1+1+n", "20+20+20+20+20+20+n"], &["5+5+5+5+5+n"]) {
         for window in values.of(&[2, 3], &[4]) {
