@@ -11,7 +11,7 @@ use super::{App, Console, Stop, usage};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use narrows_experiment::file::{Loaded, Source};
 use narrows_experiment::knob::{Kind, KnobError};
-use narrows_experiment::model::{Experiment, quoted};
+use narrows_experiment::model::{Entry, Experiment, quoted};
 use narrows_experiment::registry::Registry;
 use narrows_experiment::shipped::Shipped;
 use std::collections::BTreeSet;
@@ -117,6 +117,7 @@ fn made<S: Shorthand>() -> Vec<Opt> {
     let Ok(Loaded { experiment, .. }) = shipped(S::EXPERIMENT, &registry) else {
         return Vec::new();
     };
+    let set = experiment.entries();
     let leak = |name: &str| -> &'static str { Box::leak(name.to_owned().into_boxed_str()) };
     let mut all: Vec<Opt> = Vec::new();
     for composite in S::COMPOSITE {
@@ -146,7 +147,7 @@ fn made<S: Shorthand>() -> Vec<Opt> {
         }
         let Some(about) = registry.about(&experiment, key) else {
             // A number of hosts, which the topology has and not the table.
-            let default = default_of(&experiment, key);
+            let default = default_of(&experiment, &set, key);
             all.push(Opt {
                 name: leak(name),
                 letter: None,
@@ -167,7 +168,7 @@ fn made<S: Shorthand>() -> Vec<Opt> {
             letter: None,
             alias: None,
             value: format!("{} LIST", placeholder(&about.kind)),
-            help: format!("{meaning}{}.", default_of(&experiment, key)),
+            help: format!("{meaning}{}.", default_of(&experiment, &set, key)),
             heading: heading(key),
             missing: switch.then_some("on"),
             conflicts: S::APART
@@ -180,12 +181,15 @@ fn made<S: Shorthand>() -> Vec<Opt> {
     all
 }
 
-/// What a key is in an experiment, for the help.
-fn default_of(experiment: &Experiment, key: &str) -> String {
+/// What a key is in an experiment, of which this is `set`, for the help.
+fn default_of(experiment: &Experiment, set: &[Entry], key: &str) -> String {
     let axis = experiment.sweep.iter().find(|axis| axis.key == key);
     let value = match axis {
         Some(axis) => Some(axis.values.join(",")),
-        None => experiment.get(key),
+        None => {
+            let found = set.iter().find(|entry| entry.key == key);
+            found.map(|entry| entry.value.to_string())
+        }
     };
     value.map_or_else(String::new, |value| format!(" [default: {value}]"))
 }

@@ -273,8 +273,9 @@ impl RunColumns {
         let axes = experiment.sweep.iter();
         let axes: Vec<(String, Option<Kind>)> =
             axes.map(|a| (a.key.clone(), kind_of(&a.key))).collect();
-        let usual = Experiment::default();
+        let usual = Experiment::default().entries();
         let constant = experiment.entries().into_iter().filter_map(|entry| {
+            let same = usual.contains(&entry);
             let crate::model::Value::One(value) = entry.value else {
                 return None;
             };
@@ -286,7 +287,6 @@ impl RunColumns {
             let varied = axes.iter().any(|(key, _)| *key == entry.key);
             // The seed has a column of its own.
             let own = entry.key == "run.seed" || entry.key == "run.repetitions";
-            let same = usual.get(&entry.key).as_deref() == Some(value.as_str());
             let kind = kind_of(&entry.key);
             let cell = (knob_column(&entry.key, kind), in_base_unit(kind, &value));
             (told && !varied && !own && !same).then_some(cell)
