@@ -8,8 +8,10 @@
 #![allow(unsafe_code)] // Each block says why it is sound.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
 
-/// The system's allocator, which asks for large pages where blocks are of 2 MiB and more.
+/// The system's allocator, but that blocks of 1 MiB and more begin on a large page each and ask for
+/// large pages, as many as come nearest to their size.
 ///
 /// A program chooses it as its own:
 ///
@@ -18,57 +20,172 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// static MEMORY: narrows::device::pages::LargePages = narrows::device::pages::LargePages;
 /// ```
 ///
-/// What is asked for zeroed is left as it is: it may be a large buffer of which little is touched,
-/// and a large page is taken whole.
+/// The system's own blocks of that size begin and end within large pages, and when one is made of what
+/// others have given back, it keeps the small pages of those.
+///
+/// What is asked for zeroed does not ask: it may be a large buffer of which little is touched, and a
+/// large page is taken whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LargePages;
 
 /// Bytes of a large page: 2 MiB on x86-64, and on AArch64 with pages of 4 KiB.
 const LARGE: usize = 2 << 20;
 
-/// Asks for large pages for a block that was just allocated, if it is large.
+/// Of which blocks are made: as large as any small page.
+const GRAIN: usize = 64 << 10;
+
+/// Whether a block is one of ours, not the system's.
 #[inline]
-fn advise(block: *mut u8, size: usize) -> *mut u8 {
-    if size >= LARGE && !block.is_null() {
-        advise_large(block, size);
-    }
-    block
+const fn is_large(layout: Layout) -> bool {
+    layout.size() >= LARGE / 2 && layout.align() <= LARGE
 }
 
-#[cold]
-fn advise_large(block: *mut u8, size: usize) {
-    let inside = block.align_offset(LARGE);
-    let pages = size.saturating_sub(inside) / LARGE * LARGE;
-    if pages > 0 {
-        // SAFETY: `inside` is at most `size` here, and the range is whole pages of the block. The
-        // advice changes neither what is in them nor who may touch them; refused, it does nothing.
-        unsafe { libc::madvise(block.add(inside).cast(), pages, libc::MADV_HUGEPAGE) };
+/// What of a block of so many bytes is in large pages, which may be more than it needs.
+const fn in_large_pages(size: usize) -> usize {
+    (size + LARGE / 2) / LARGE * LARGE
+}
+
+/// What a block of so many bytes takes.
+fn whole(size: usize) -> usize {
+    size.next_multiple_of(GRAIN).max(in_large_pages(size))
+}
+
+/// Asks for large pages for the `size` bytes from `block` on, for the first `kept` of which that is done.
+fn advise(block: *mut u8, kept: usize, size: usize) {
+    let (from, to) = (in_large_pages(kept), in_large_pages(size));
+    if from < to {
+        // SAFETY: the range is of whole pages within the block. The advice changes neither what is in
+        // them nor who may touch them; refused, it does nothing.
+        unsafe { libc::madvise(block.add(from).cast(), to - from, libc::MADV_HUGEPAGE) };
     }
+}
+
+/// Zeros for `size` bytes, from a large page's beginning on; null if there is no memory.
+#[cold]
+fn map(size: usize) -> *mut u8 {
+    let all = whole(size) + LARGE;
+    let (access, private) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
+    // SAFETY: a new mapping, wherever there is room.
+    let found = unsafe { libc::mmap(ptr::null_mut(), all, access, private, -1, 0) };
+    if found == libc::MAP_FAILED {
+        return ptr::null_mut();
+    }
+    let found = found.cast::<u8>();
+    let before = found.align_offset(LARGE);
+    let after = LARGE - before;
+    // SAFETY: `before` is less than a large page, so that the block and both parts around it, of whole
+    // pages, are within the mapping. Nobody knows of it yet.
+    unsafe {
+        let block = found.add(before);
+        unmap(found, before);
+        unmap(block.add(whole(size)), after);
+        block
+    }
+}
+
+/// Gives `bytes` from `from` on back.
+///
+/// # Safety
+/// They are whole pages of a mapping of [`map`], which nobody uses any more.
+unsafe fn unmap(from: *mut u8, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: the caller's promise. It fails only where the kernel has no room to note it, and then
+        // the memory is lost, no more.
+        unsafe { libc::munmap(from.cast(), bytes) };
+    }
+}
+
+/// A block of `old` bytes becomes one of `new`; null if there is no memory, and then it stays.
+///
+/// # Safety
+/// `block` is of [`map`], for `old` bytes, and its user uses what is returned in place of it.
+#[cold]
+unsafe fn remap(block: *mut u8, old: usize, new: usize) -> *mut u8 {
+    let (before, after) = (whole(old), whole(new));
+    if after <= before {
+        // SAFETY: what is beyond the new end is of the block, and not used any more.
+        unsafe { unmap(block.add(after), before - after) };
+        return block;
+    }
+    // SAFETY: it is a mapping of the block's user, and stays where it is.
+    let grown = unsafe { libc::mremap(block.cast(), before, after, 0) };
+    if grown != libc::MAP_FAILED {
+        advise(block, old, new);
+        return block;
+    }
+    let place = map(new);
+    if place.is_null() {
+        return place;
+    }
+    let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: the block's pages move to the beginning of a larger mapping that nobody knows of yet, and
+    // its user uses them there.
+    let moved = unsafe { libc::mremap(block.cast(), before, before, how, place) };
+    if moved == libc::MAP_FAILED {
+        // SAFETY: it was made above. What the kernel has taken out of it for the move is gone already.
+        unsafe { unmap(place, after) };
+        return ptr::null_mut();
+    }
+    advise(place, 0, new);
+    place
 }
 
 // Compiled here, where it is optimised, and not in the program, which need not be.
-// SAFETY: each call is that of `System` with the same arguments, and gives what it gives.
+// SAFETY: what is not large is `System`'s, with the same arguments. What is large is a mapping of its own,
+// aligned to more than the layout asks, of at least its size, and its pages keep what is in them.
 unsafe impl GlobalAlloc for LargePages {
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_large(layout) {
+            let block = map(layout.size());
+            if !block.is_null() {
+                advise(block, 0, layout.size());
+            }
+            return block;
+        }
         // SAFETY: the caller's promise is that of `System`.
-        advise(unsafe { System.alloc(layout) }, layout.size())
+        unsafe { System.alloc(layout) }
     }
 
     #[inline(never)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if is_large(layout) {
+            return map(layout.size());
+        }
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline(never)]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above; the block is from `System`.
-        advise(unsafe { System.realloc(block, layout, size) }, size)
+        // SAFETY: the caller promises a size that a layout may have.
+        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        match (is_large(layout), is_large(new)) {
+            // SAFETY: as above; the block is from `System`.
+            (false, false) => unsafe { System.realloc(block, layout, size) },
+            // SAFETY: the block is of `map`.
+            (true, true) => unsafe { remap(block, layout.size(), size) },
+            // SAFETY: the block is of `layout`, the other one of `new`, and they are not the same.
+            _ => unsafe {
+                let other = self.alloc(new);
+                if !other.is_null() {
+                    ptr::copy_nonoverlapping(block, other, layout.size().min(size));
+                    self.dealloc(block, layout);
+                }
+                other
+            },
+        }
     }
 
     #[inline(never)]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if is_large(layout) {
+            // SAFETY: the block is of `map`, and not used any more.
+            return unsafe { unmap(block, whole(layout.size())) };
+        }
         // SAFETY: as above; the block is from `System`.
         unsafe { System.dealloc(block, layout) }
     }
