@@ -9,6 +9,7 @@
 use super::listen::ListenerId;
 use super::paths::News;
 use crate::conn::{Connection, TcpTypes};
+use crate::prefetch::prefetch_span;
 use crate::sparse::Sparse;
 use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
@@ -64,7 +65,7 @@ pub(super) const NOT_QUEUED: u32 = u32::MAX - 1;
 
 impl<T: TcpTypes> Slot<T> {
     /// Bytes of which segments touch some that bring nothing for the sender.
-    pub(super) const OF_RECEIVER: usize =
+    const OF_RECEIVER: usize =
         offset_of!(Self, conn) + align_of::<Connection<T>>() + Connection::<T>::OF_RECEIVER;
 
     const EMPTY: Self = Self {
@@ -146,6 +147,17 @@ impl<T: TcpTypes> Slots<T> {
         }
         let (chunk, place) = place_of(index);
         Some(&mut self.chunks.get_mut(chunk)?.get_mut(place)?.0)
+    }
+
+    /// Asks for what segments touch of a slot that bring nothing for its sender. Not of the first, which
+    /// lies with what each segment touches.
+    #[inline]
+    pub(super) fn ask_for(&self, index: usize) {
+        let (chunk, place) = place_of(index);
+        if let Some(slot) = self.chunks.get(chunk).and_then(|chunk| chunk.get(place)) {
+            // Of what is aligned, so that which lines these are is known here.
+            prefetch_span(slot, Slot::<T>::OF_RECEIVER);
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {

@@ -35,12 +35,11 @@ use crate::conn::state::State;
 use crate::conn::{Connection, Event, TcpTypes};
 use crate::fast_open::FastOpenClient;
 use crate::memory::{MemoryStats, Need};
-use crate::prefetch::prefetch_span;
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use crate::wire::{Flags, Headers, IpHeader, PlainSegment, TcpHeader};
 use challenge::Verdict;
-use chunks::{LAST, NOT_QUEUED, Slot, Slots};
+use chunks::{LAST, NOT_QUEUED, Slots};
 use cold::{Cold, Peers};
 use demux::{FourTuple, LastFound};
 use listen::Listener;
@@ -368,9 +367,7 @@ impl<T: TcpTypes> Endpoint<T> {
         let Some(foreseen) = turns.took(slot) else {
             return;
         };
-        if let Some(soon) = slots.get(foreseen.soon as usize) {
-            prefetch_span(soon, Slot::<T>::OF_RECEIVER);
-        }
+        slots.ask_for(foreseen.soon as usize);
         if let Some(sooner) = slots.get(foreseen.sooner as usize)
             && let Some(conn) = sooner.conn.as_ref()
         {
