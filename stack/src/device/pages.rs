@@ -202,9 +202,17 @@ mod tests {
         let mut layout = Layout::from_size_align(size, 64).expect("a small power of two");
         // SAFETY: the size is not zero.
         let mut block = unsafe { LargePages.alloc(layout) };
-        for next in [LARGE - 1, LARGE, 3 * LARGE + 5, 40 * LARGE, LARGE / 2] {
+        for next in [
+            LARGE - 1,
+            LARGE,
+            3 * LARGE + 5,
+            40 * LARGE,
+            LARGE / 2,
+            LARGE / 8,
+        ] {
             assert!(!block.is_null());
             assert_eq!(block.align_offset(64), 0);
+            assert!(!is_large(layout) || block.align_offset(LARGE) == 0);
             // SAFETY: within the block, which nobody else has.
             unsafe {
                 block.write(1);
