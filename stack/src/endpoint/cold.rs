@@ -11,7 +11,6 @@ use super::paths::Paths;
 use super::ports::EphemeralPorts;
 use super::stats::{EndpointStats, Opens};
 use super::strangers::StrangerBudget;
-use super::turns::Turns;
 use super::{SourceAddress, StrangerLimit, SynCookies, Tracer, fast_open};
 use crate::config::TcpConfig;
 use crate::conn::TcpTypes;
@@ -50,8 +49,6 @@ pub(super) struct Cold<T: TcpTypes> {
     pub(super) strangers: StrangerBudget,
     pub(super) tracer: Option<Tracer>,
     pub(super) demux: Demux,
-    /// Once there are many connections.
-    pub(super) turns: Option<Box<Turns>>,
     #[allow(clippy::box_collection)] // One word for what hardly any has.
     pub(super) stray: Option<Box<VecDeque<(IpHeader, TcpHeader)>>>,
 }
@@ -89,7 +86,6 @@ impl<T: TcpTypes> Cold<T> {
         Self {
             free: Vec::new(),
             demux: Demux::new(&secrets.table()),
-            turns: None,
             listeners: Listeners::default(),
             ports: None,
             peers: config

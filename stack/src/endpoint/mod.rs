@@ -173,6 +173,8 @@ pub struct Endpoint<T: TcpTypes> {
     events: Events,
     wheel: TimerWheel,
     slots: Slots<T>,
+    /// Once there are many connections.
+    turns: Option<Box<Turns>>,
 }
 
 /// What the user is to be told.
@@ -202,6 +204,7 @@ impl<T: TcpTypes> Endpoint<T> {
             events: Events::default(),
             wheel: TimerWheel::new(),
             slots: Slots::new(),
+            turns: None,
         })
     }
 
@@ -359,8 +362,8 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// It is the turn of `slot`: asks for those whose turn is foreseen.
     fn look_ahead(&mut self, slot: u32) {
-        let (cold, slots) = (&mut *self.cold, &self.slots);
-        let turns = match &mut cold.turns {
+        let slots = &self.slots;
+        let turns = match &mut self.turns {
             Some(turns) if turns.holds(slots.len()) => turns,
             turns => turns.insert(Box::new(Turns::of(slots.len()))),
         };
@@ -371,7 +374,8 @@ impl<T: TcpTypes> Endpoint<T> {
         if let Some(sooner) = slots.get(foreseen.sooner as usize)
             && let Some(conn) = sooner.conn.as_ref()
         {
-            cold.demux
+            self.cold
+                .demux
                 .ask_for(&FourTuple::new(conn.local(), conn.remote()));
         }
     }
