@@ -16,7 +16,7 @@ pub struct RunContext<'a> {
     /// Set when the user wants the run to stop; look at it every few thousand events.
     pub cancel: Option<&'a AtomicBool>,
     /// Where to write a packet capture (pcapng), if one was asked for. If it cannot be written, the
-    /// run goes on without it, and its result says so ([`Unrecorded`](super::Unrecorded)).
+    /// run goes on without it, and its result says so ([`Unrecorded`](crate::ended::Unrecorded)).
     pub capture: Option<&'a mut (dyn io::Write + Send)>,
     /// Whose link the capture is taken on.
     pub capture_at: HostId,
@@ -33,7 +33,7 @@ pub struct RunContext<'a> {
 }
 
 impl RunContext<'_> {
-    /// Whether the run should stop now, with [`RunError::Cancelled`](crate::run::RunError::Cancelled).
+    /// Whether the run should stop now, with [`RunError::Cancelled`](crate::error::RunError::Cancelled).
     pub fn cancelled(&self) -> bool {
         self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }

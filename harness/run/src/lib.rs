@@ -1,7 +1,7 @@
 //! One run on the simulated network of [`narrows_net`]: what takes part in it, and what comes of it.
 //!
 //! - [`traffic`] has the kinds of traffic, as roles of hosts; [`probe`] the kinds of probes, as instruments.
-//! - [`knob`] is how both, and all sections of an experiment, say what they can be; [`spec`] has words that
+//! - [`mod@knob`] is how both, and all sections of an experiment, say what they can be; [`spec`] has words that
 //!   several share.
 //! - [`parts`] is a run that can begin, [`outcome`] what it gave, [`metric`] what is measured of that.
 //!
