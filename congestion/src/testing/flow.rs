@@ -54,6 +54,7 @@ pub(super) struct Flow {
 
 impl Flow {
     /// A flow over `path` with a fresh instance, in the scenario of that name.
+    #[inline]
     pub(super) fn new(
         scenario: &'static str,
         path: Path,
@@ -85,37 +86,45 @@ impl Flow {
     }
 
     /// What it leaves behind.
+    #[inline]
     pub(super) fn into_run(self) -> Run {
         self.run
     }
 
+    #[inline]
     pub(super) fn cwnd(&self) -> u64 {
         self.cc.cwnd().get()
     }
 
+    #[inline]
     pub(super) fn mss(&self) -> u64 {
         self.mss
     }
 
     /// What ACKs measure from here on; `None`: nothing.
+    #[inline]
     pub(super) fn set_rtt(&mut self, rtt: Option<Duration>) {
         self.rtt = rtt;
     }
 
+    #[inline]
     pub(super) fn rtt(&self) -> Duration {
         self.path.rtt
     }
 
     /// Whether the window, or the application, limits the flow from here on.
+    #[inline]
     pub(super) fn set_limited(&mut self, limited: bool) {
         self.limited = limited;
     }
 
+    #[inline]
     pub(super) fn set_state(&mut self, state: CaState) {
         self.state = state;
     }
 
     /// `n` round trips: send what may be sent, have it acknowledged.
+    #[inline]
     pub(super) fn rounds(&mut self, n: u32) {
         for _ in 0..n {
             self.round(false);
@@ -123,6 +132,7 @@ impl Flow {
     }
 
     /// One round trip; `marked`: every ACK echoes congestion.
+    #[inline]
     pub(super) fn round(&mut self, marked: bool) {
         self.send();
         let mut left = self.in_flight;
@@ -141,6 +151,7 @@ impl Flow {
     }
 
     /// Fill the window, or half of it if the application is what limits.
+    #[inline]
     fn send(&mut self) {
         let window = if self.limited {
             self.cwnd()
@@ -163,11 +174,13 @@ impl Flow {
     }
 
     /// An ACK of `bytes`, all delivered just now.
+    #[inline]
     pub(super) fn ack(&mut self, bytes: u64, marked: bool) {
         self.ack_parts(bytes, bytes, marked);
     }
 
     /// An ACK that moves SND.UNA by `acked` and delivers `delivered`.
+    #[inline]
     pub(super) fn ack_parts(&mut self, acked: u64, delivered: u64, marked: bool) {
         self.in_flight = self.in_flight.saturating_sub(delivered);
         let round_start = self.round_bytes == 0;
@@ -197,6 +210,7 @@ impl Flow {
     }
 
     /// A congestion event, with the reaction that is asked of it.
+    #[inline]
     pub(super) fn congestion(&mut self, event: CongestionEvent, reaction: Reaction) {
         let before = self.cc.cwnd();
         let segments = before.get() / self.mss;
@@ -223,6 +237,7 @@ impl Flow {
     }
 
     /// A loss, its recovery with SACKs, and the end of it.
+    #[inline]
     pub(super) fn loss_episode(&mut self) {
         self.send();
         self.state = CaState::Disorder;
@@ -245,6 +260,7 @@ impl Flow {
     }
 
     /// The end of an episode: nothing is lost any more, and the window of the cut is over.
+    #[inline]
     pub(super) fn leave_recovery(&mut self) {
         self.lost = 0;
         self.call(Call::Exit, |cc, flow| cc.on_recovery_exit(flow));
@@ -253,6 +269,7 @@ impl Flow {
     }
 
     /// One window of data with echoes: the first ACK brings the event, the rest come in Cwr.
+    #[inline]
     pub(super) fn ecn_window(&mut self, reaction: Reaction) {
         self.send();
         let bytes = self.mss.min(self.in_flight);
@@ -265,6 +282,7 @@ impl Flow {
     }
 
     /// Two windows of data in a row with nothing but echoes, well after the first reduction.
+    #[inline]
     pub(super) fn ecn_again(&mut self) {
         let before = self.cc.cwnd();
         for _ in 0..2 {
@@ -279,6 +297,7 @@ impl Flow {
     }
 
     /// A timeout, the `consecutive`-th in a row: all that was in flight is lost.
+    #[inline]
     pub(super) fn timeout(&mut self, consecutive: u32) {
         self.now = self.now + self.path.rtt * 4 + Duration::from_millis(1);
         let before = (self.cc.cwnd(), self.cc.ssthresh());
@@ -307,6 +326,7 @@ impl Flow {
     }
 
     /// The last reduction, from `before`, was spurious.
+    #[inline]
     pub(super) fn spurious(&mut self, what: Spurious, before: u64) {
         self.lost = 0;
         self.state = CaState::Open;
@@ -322,6 +342,7 @@ impl Flow {
     }
 
     /// Silence, then sending resumes.
+    #[inline]
     pub(super) fn idle(&mut self, idle: Duration) {
         while self.in_flight > 0 {
             let bytes = self.in_flight.min(self.mss * 64);
@@ -342,6 +363,7 @@ impl Flow {
     }
 
     /// The window was not used for long: half of it is left.
+    #[inline]
     pub(super) fn unused(&mut self) {
         let before = self.cc.ssthresh();
         let window = self.cc.cwnd() / 2;
@@ -355,6 +377,7 @@ impl Flow {
     }
 
     /// Congestion met a window of which half was used: after the cut, half of that is left.
+    #[inline]
     pub(super) fn exceeded(&mut self) {
         let window = self.cc.cwnd() / 2;
         self.cut_to = None;
@@ -363,6 +386,7 @@ impl Flow {
 
     /// The host's own device refused a segment: half of the window is left, and of what was seen of
     /// the path nothing is forgotten.
+    #[inline]
     pub(super) fn refused(&mut self) {
         let before = self.cc.ssthresh();
         let window = self.cc.cwnd() / 2;
@@ -377,6 +401,7 @@ impl Flow {
     }
 
     /// The end of a recovery without SACK asks for a narrower window, and may be told no.
+    #[inline]
     pub(super) fn deflate(&mut self) {
         let window = ByteCount::new(self.mss * 2);
         self.call(Call::Unvalidated, |cc, flow| {
@@ -384,6 +409,7 @@ impl Flow {
         });
     }
 
+    #[inline]
     fn unvalidated(&mut self, window: ByteCount, why: Lower) {
         let before = self.cc.cwnd();
         self.call(Call::Unvalidated, |cc, flow| {
@@ -398,6 +424,7 @@ impl Flow {
     }
 
     /// The segment size becomes `mss`.
+    #[inline]
     pub(super) fn change_mss(&mut self, mss: u64) {
         let was = ByteCount::new(self.mss);
         self.mss = mss.max(1);
@@ -405,6 +432,7 @@ impl Flow {
     }
 
     /// Record the first violation of `promise` in this run.
+    #[inline]
     pub(super) fn violated(&mut self, promise: Promise, detail: impl FnOnce() -> String) {
         if self.run.violations.iter().any(|v| v.promise == promise) {
             return;
@@ -419,6 +447,7 @@ impl Flow {
         });
     }
 
+    #[inline]
     fn check_start(&mut self, start: &FlowStart) {
         let cwnd = self.cc.cwnd();
         if cwnd != start.initial_window {
@@ -434,6 +463,7 @@ impl Flow {
         self.check_state();
     }
 
+    #[inline]
     fn check_ssthresh(&mut self, before: ByteCount, ssthresh: ByteCount, what: &str) {
         let floor = ByteCount::new(if self.cc.needs().sub_mss_cwnd {
             0
@@ -448,6 +478,7 @@ impl Flow {
     }
 
     /// Make a call and hold its outcome against the promises.
+    #[inline]
     fn call(&mut self, call: Call, f: impl FnOnce(&mut Box<dyn CongestionControl>, &FlowView<'_>)) {
         let before = self.cc.cwnd();
         if before != self.last_cwnd {
@@ -477,6 +508,7 @@ impl Flow {
         self.check_state();
     }
 
+    #[inline]
     fn check_growth(&mut self, call: Call, before: ByteCount, after: ByteCount) {
         let growth = after.saturating_sub(before).get();
         if let Call::Ack { delivered } = call {
@@ -515,6 +547,7 @@ impl Flow {
         }
     }
 
+    #[inline]
     fn check_state(&mut self) {
         let cwnd = self.cc.cwnd();
         if cwnd.get() < self.mss && !self.cc.needs().sub_mss_cwnd {

@@ -18,6 +18,8 @@
 //!
 //! The flows are models, far simpler than a TCP: the kit shows that an algorithm breaks a rule,
 //! not that it performs well. An algorithm that panics panics through the kit.
+//!
+//! All of it is `#[inline]`, and so compiled where it is used and not with what only sends.
 
 mod flow;
 mod promise;
@@ -50,6 +52,7 @@ const OTHER_EPOCH: Instant = Instant::from_nanos((1 << 50) + 12_345);
 ///
 /// # Errors
 /// The first violation of each promise in each scenario.
+#[inline]
 pub fn conformance(factory: &dyn CongestionFactory) -> Result<(), Vec<Violation>> {
     Kit::new().check(factory)
 }
@@ -59,6 +62,7 @@ pub fn conformance(factory: &dyn CongestionFactory) -> Result<(), Vec<Violation>
 /// # Panics
 /// With the list of violations, if there is one.
 #[track_caller]
+#[inline]
 pub fn assert_conformance(factory: &dyn CongestionFactory) {
     if let Err(violations) = conformance(factory) {
         panic!("{}", promise::list(&violations));
@@ -84,12 +88,14 @@ pub struct Kit {
 
 impl Kit {
     /// Every promise is checked.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Do not ask for `promise`.
     #[must_use]
+    #[inline]
     pub fn except(mut self, promise: Promise) -> Self {
         self.waived.push(promise);
         self
@@ -99,6 +105,7 @@ impl Kit {
     ///
     /// # Errors
     /// As [`conformance`].
+    #[inline]
     pub fn check(&self, factory: &dyn CongestionFactory) -> Result<(), Vec<Violation>> {
         let mut found: Vec<Violation> = Vec::new();
         let mut add = |violation: Violation| {

@@ -64,6 +64,7 @@ pub enum Promise {
 
 impl Promise {
     /// The section that asks for it.
+    #[inline]
     pub fn source(self) -> &'static str {
         match self {
             Self::InitialWindow => "RFC 5681 section 3.1, RFC 6928 section 2",
@@ -116,6 +117,7 @@ pub struct Violation {
 }
 
 impl fmt::Display for Violation {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -134,6 +136,7 @@ impl fmt::Display for Violation {
 impl core::error::Error for Violation {}
 
 /// One violation a line.
+#[inline]
 pub(super) fn list<V: fmt::Display>(violations: &[V]) -> String {
     let mut text = String::from("broken promises:");
     for v in violations {

@@ -42,6 +42,7 @@ pub enum RtoPromise {
 
 impl RtoPromise {
     /// The section that asks for it.
+    #[inline]
     pub fn source(self) -> &'static str {
         match self {
             Self::NeverZero => "RtoPolicy::rto",
@@ -65,6 +66,7 @@ pub struct RtoViolation {
 }
 
 impl fmt::Display for RtoViolation {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -82,6 +84,7 @@ impl core::error::Error for RtoViolation {}
 ///
 /// # Errors
 /// The first violation of each promise.
+#[inline]
 pub fn rto_conformance(factory: &dyn RtoFactory) -> Result<(), Vec<RtoViolation>> {
     RtoKit::new().check(factory)
 }
@@ -91,6 +94,7 @@ pub fn rto_conformance(factory: &dyn RtoFactory) -> Result<(), Vec<RtoViolation>
 /// # Panics
 /// With the list of violations, if there is one.
 #[track_caller]
+#[inline]
 pub fn assert_rto_conformance(factory: &dyn RtoFactory) {
     if let Err(violations) = rto_conformance(factory) {
         panic!("{}", list(&violations));
@@ -105,12 +109,14 @@ pub struct RtoKit {
 
 impl RtoKit {
     /// Every promise is checked.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Do not ask for `promise`.
     #[must_use]
+    #[inline]
     pub fn except(mut self, promise: RtoPromise) -> Self {
         self.waived.push(promise);
         self
@@ -120,6 +126,7 @@ impl RtoKit {
     ///
     /// # Errors
     /// As [`rto_conformance`].
+    #[inline]
     pub fn check(&self, factory: &dyn RtoFactory) -> Result<(), Vec<RtoViolation>> {
         let mut ledger = Ledger {
             waived: &self.waived,
@@ -161,6 +168,7 @@ struct Ledger<'a> {
 }
 
 impl Ledger<'_> {
+    #[inline]
     fn broken(&mut self, promise: RtoPromise, detail: String) {
         let known = self.found.iter().any(|v| v.promise == promise);
         if !known && !self.waived.contains(&promise) {
@@ -175,6 +183,7 @@ struct Case {
     samples: Vec<Duration>,
 }
 
+#[inline]
 fn cases() -> Vec<Case> {
     let us = Duration::from_micros;
     let mut cases = Vec::new();
@@ -220,6 +229,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Every answer of a fresh policy in one case, each held against the promises.
+#[inline]
 fn answers(
     factory: &dyn RtoFactory,
     case: &Case,
@@ -270,6 +280,7 @@ fn answers(
     all
 }
 
+#[inline]
 fn check_estimate(
     policy: &dyn RtoPolicy,
     est: &RttEstimator,

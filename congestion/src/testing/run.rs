@@ -18,6 +18,7 @@ pub(super) struct Run {
 
 impl Run {
     /// The first call, from 1, whose answers differ.
+    #[inline]
     pub(super) fn differs_from(&self, other: &Self) -> Option<usize> {
         let differing = self
             .trace
@@ -29,6 +30,7 @@ impl Run {
         differing.or(shorter).map(|i| i + 1)
     }
 
+    #[inline]
     pub(super) fn both(&self, other: &Self, step: usize) -> String {
         let at = |run: &Self| match run.trace.get(step.wrapping_sub(1)) {
             Some((cwnd, ssthresh, _)) => format!("cwnd {cwnd}, ssthresh {ssthresh}"),
@@ -38,6 +40,7 @@ impl Run {
     }
 
     /// Whether `doubled`, the same flow with segments twice as large, did not double the window.
+    #[inline]
     pub(super) fn scaling_error(
         &self,
         doubled: &Self,

@@ -21,6 +21,7 @@ pub(super) struct Scenario {
 
 impl Scenario {
     /// Run it over `path` with a fresh instance.
+    #[inline]
     pub(super) fn run(&self, factory: &dyn CongestionFactory, path: Path) -> Run {
         let mss = ByteCount::new(path.mss);
         let mut start = FlowStart::new(mss, mss * 10);
@@ -42,7 +43,7 @@ const fn scenario(name: &'static str, script: fn(&mut Flow)) -> Scenario {
     }
 }
 
-pub(super) static SCENARIOS: [Scenario; 24] = [
+pub(super) const SCENARIOS: [Scenario; 24] = [
     Scenario {
         scales: Some(Tolerance::Exact),
         ..scenario("slow start", slow_start)
@@ -88,6 +89,7 @@ pub(super) static SCENARIOS: [Scenario; 24] = [
 ];
 
 /// A dozen full windows make it grow.
+#[inline]
 fn expect_growth_in_rounds(flow: &mut Flow) {
     let from = flow.cwnd();
     flow.rounds(12);
@@ -95,6 +97,7 @@ fn expect_growth_in_rounds(flow: &mut Flow) {
 }
 
 /// A window-limited flow must have grown by a segment since `from`.
+#[inline]
 fn expect_growth(flow: &mut Flow, from: u64) {
     if flow.cwnd() < from.saturating_add(flow.mss()) {
         let now = flow.cwnd();
@@ -104,18 +107,21 @@ fn expect_growth(flow: &mut Flow, from: u64) {
     }
 }
 
+#[inline]
 fn slow_start(flow: &mut Flow) {
     let from = flow.cwnd();
     flow.rounds(7);
     expect_growth(flow, from);
 }
 
+#[inline]
 fn remembered(flow: &mut Flow) {
     expect_growth_in_rounds(flow);
     flow.loss_episode();
     flow.rounds(5);
 }
 
+#[inline]
 fn sawtooth(flow: &mut Flow) {
     flow.rounds(5);
     for _ in 0..4 {
@@ -124,6 +130,7 @@ fn sawtooth(flow: &mut Flow) {
     }
 }
 
+#[inline]
 fn limited_slow_start(flow: &mut Flow) {
     flow.rounds(2);
     flow.set_limited(false);
@@ -134,6 +141,7 @@ fn limited_slow_start(flow: &mut Flow) {
     expect_growth(flow, from);
 }
 
+#[inline]
 fn limited_avoidance(flow: &mut Flow) {
     flow.rounds(4);
     flow.loss_episode();
@@ -144,6 +152,7 @@ fn limited_avoidance(flow: &mut Flow) {
     expect_growth_in_rounds(flow);
 }
 
+#[inline]
 fn ecn(flow: &mut Flow) {
     flow.rounds(4);
     flow.ecn_window(Reaction::Reduce);
@@ -161,6 +170,7 @@ fn ecn(flow: &mut Flow) {
 
 /// The switch marks everything for long: the window must hold at its floor, not vanish, and
 /// come back.
+#[inline]
 fn ecn_every_window(flow: &mut Flow) {
     flow.rounds(2);
     flow.ecn_window(Reaction::Reduce);
@@ -170,6 +180,7 @@ fn ecn_every_window(flow: &mut Flow) {
     expect_growth_in_rounds(flow);
 }
 
+#[inline]
 fn local_drop(flow: &mut Flow) {
     flow.rounds(3);
     flow.congestion(CongestionEvent::LocalDrop, Reaction::Reduce);
@@ -180,6 +191,7 @@ fn local_drop(flow: &mut Flow) {
 }
 
 /// Refill after a timeout: growth in `CaState::Loss`, then the end of the episode.
+#[inline]
 fn refill(flow: &mut Flow) {
     let from = flow.cwnd();
     flow.rounds(6);
@@ -192,6 +204,7 @@ fn refill(flow: &mut Flow) {
     flow.leave_recovery();
 }
 
+#[inline]
 fn timeouts(flow: &mut Flow) {
     flow.rounds(5);
     flow.timeout(1);
@@ -204,6 +217,7 @@ fn timeouts(flow: &mut Flow) {
     flow.rounds(5);
 }
 
+#[inline]
 fn timeout_in_recovery(flow: &mut Flow) {
     flow.rounds(5);
     flow.set_state(CaState::Recovery);
@@ -217,6 +231,7 @@ fn timeout_in_recovery(flow: &mut Flow) {
     flow.rounds(5);
 }
 
+#[inline]
 fn many_losses(flow: &mut Flow) {
     flow.rounds(3);
     for _ in 0..20 {
@@ -229,6 +244,7 @@ fn many_losses(flow: &mut Flow) {
     }
 }
 
+#[inline]
 fn spurious_timeout(flow: &mut Flow) {
     flow.rounds(4);
     let before = flow.cwnd();
@@ -242,6 +258,7 @@ fn spurious_timeout(flow: &mut Flow) {
     flow.rounds(2);
 }
 
+#[inline]
 fn spurious_fast_retransmit(flow: &mut Flow) {
     flow.rounds(4);
     flow.loss_episode();
@@ -254,6 +271,7 @@ fn spurious_fast_retransmit(flow: &mut Flow) {
     flow.rounds(2);
 }
 
+#[inline]
 fn spurious_nothing(flow: &mut Flow) {
     let now = flow.cwnd();
     flow.spurious(Spurious::Timeout, now);
@@ -264,6 +282,7 @@ fn spurious_nothing(flow: &mut Flow) {
     flow.rounds(3);
 }
 
+#[inline]
 fn idle(flow: &mut Flow) {
     flow.rounds(4);
     flow.idle(Duration::from_secs(2));
@@ -276,6 +295,7 @@ fn idle(flow: &mut Flow) {
     expect_growth_in_rounds(flow);
 }
 
+#[inline]
 fn unused(flow: &mut Flow) {
     flow.rounds(5);
     flow.set_limited(false);
@@ -293,6 +313,7 @@ fn unused(flow: &mut Flow) {
     expect_growth_in_rounds(flow);
 }
 
+#[inline]
 fn exceeded(flow: &mut Flow) {
     flow.rounds(5);
     for _ in 0..8 {
@@ -303,6 +324,7 @@ fn exceeded(flow: &mut Flow) {
     expect_growth_in_rounds(flow);
 }
 
+#[inline]
 fn refused(flow: &mut Flow) {
     flow.rounds(5);
     for _ in 0..3 {
@@ -318,6 +340,7 @@ fn refused(flow: &mut Flow) {
     expect_growth_in_rounds(flow);
 }
 
+#[inline]
 fn deflation(flow: &mut Flow) {
     flow.rounds(5);
     for _ in 0..4 {
@@ -328,6 +351,7 @@ fn deflation(flow: &mut Flow) {
     expect_growth_in_rounds(flow);
 }
 
+#[inline]
 fn mss_changes(flow: &mut Flow) {
     let mss = flow.mss();
     flow.rounds(3);
@@ -348,6 +372,7 @@ fn mss_changes(flow: &mut Flow) {
 }
 
 /// A receiver that acknowledges byte by byte must gain nothing.
+#[inline]
 fn tiny_acks(flow: &mut Flow) {
     for _ in 0..400 {
         flow.ack(1, false);
@@ -363,6 +388,7 @@ fn tiny_acks(flow: &mut Flow) {
     }
 }
 
+#[inline]
 fn huge_acks(flow: &mut Flow) {
     for bytes in [1 << 20, 1 << 40, u64::MAX / 2, u64::MAX] {
         flow.ack(bytes, false);
@@ -380,6 +406,7 @@ fn huge_acks(flow: &mut Flow) {
     flow.ack(u64::MAX, true);
 }
 
+#[inline]
 fn no_samples(flow: &mut Flow) {
     flow.set_rtt(None);
     flow.rounds(3);
@@ -391,6 +418,7 @@ fn no_samples(flow: &mut Flow) {
 }
 
 /// A queue builds up: delay-based exits from slow start must keep the promises too.
+#[inline]
 fn rising_rtt(flow: &mut Flow) {
     let base = flow.rtt();
     for n in 0..12 {
