@@ -25,7 +25,7 @@ use crate::gap::{Gap, Side, Vantage};
 use crate::half::Sighting;
 use fates::Journey;
 use narrows::Instant;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A connection by its ends, the lesser first, and by which of the connections of these ends it is in either
@@ -103,10 +103,17 @@ impl Path {
         {
             return Err(Unaligned::Uneven(by));
         }
+        // Maps are not collected: that is a sort, compiled for each type.
+        let mut firsts = BTreeMap::new();
+        let named = |lane: &lanes::Lane| ((lane.ends, lane.runs[1]), lane.runs[0]);
+        firsts.extend(shared.iter().map(named));
         let begins = logs.map(|log| {
-            let both: BTreeSet<_> = shared.iter().map(|lane| lane.ends).collect();
-            let of = |ends| (ends, log.of(ends).iter().map(|run| run.begin).collect());
-            both.into_iter().map(of).collect()
+            let mut both = BTreeMap::new();
+            for lane in &shared {
+                let begins = || log.of(lane.ends).iter().map(|run| run.begin).collect();
+                both.entry(lane.ends).or_insert_with(begins);
+            }
+            both
         });
         Ok(Self {
             clock,
@@ -116,10 +123,7 @@ impl Path {
             sets,
             begins,
             lanes,
-            firsts: shared
-                .iter()
-                .map(|lane| ((lane.ends, lane.runs[1]), lane.runs[0]))
-                .collect(),
+            firsts,
             journeys,
         })
     }

@@ -82,7 +82,10 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
                 }
                 return list.insert(at, (key, value));
             }
-            *self = Self::Tree(list.iter().copied().collect());
+            let mut tree = BTreeMap::new();
+            // Not collected: that would be a sort, compiled for each type.
+            tree.extend(list.iter().copied());
+            *self = Self::Tree(tree);
         }
         if let Self::Tree(tree) = self {
             tree.insert(key, value);

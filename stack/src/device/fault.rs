@@ -4,6 +4,7 @@
 use super::{Device, DeviceStats, Refused};
 use crate::interface::{Capabilities, Offload, RxChecksum, RxFrame, TxFrame};
 use crate::rng::Rng;
+use narrows_congestion::order::sort_by_key;
 use narrows_congestion::{Duration, Instant};
 use std::collections::VecDeque;
 use std::io;
@@ -92,7 +93,7 @@ struct Direction {
 
 impl Direction {
     fn new(mut faults: Faults, rng: Rng) -> Self {
-        faults.script.sort_by_key(|(number, _)| *number);
+        sort_by_key(&mut faults.script, |(number, _)| *number);
         Self {
             faults,
             rng,

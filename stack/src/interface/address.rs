@@ -1,5 +1,6 @@
 //! The addresses of an interface, and which neighbour a packet goes to.
 
+use narrows_congestion::order::sort_by_key;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -99,7 +100,7 @@ pub(super) struct Addresses {
 impl Addresses {
     pub(super) fn new(own: &[Cidr], gateways: &[IpAddr]) -> Self {
         let mut own = own.to_vec();
-        own.sort_by_key(|c| c.addr);
+        sort_by_key(&mut own, |c| c.addr);
         let mut addresses = Self {
             own,
             ..Self::default()

@@ -83,10 +83,12 @@ impl Path {
             known.insert(c.id, id);
         }
         all.seen.connections = next;
-        let theirs: BTreeMap<u64, u64> = known.iter().map(|(theirs, id)| (*id, *theirs)).collect();
+        let mut theirs: BTreeMap<u64, u64> = BTreeMap::new();
+        theirs.extend(known.iter().map(|(theirs, id)| (*id, *theirs)));
         let all_of = [first, second].map(|one| {
-            let by_id = one.connections.iter().map(|c| (c.id, c));
-            by_id.collect::<BTreeMap<_, _>>()
+            let mut by_id = BTreeMap::new();
+            by_id.extend(one.connections.iter().map(|c| (c.id, c)));
+            by_id
         });
         let mut found: BTreeMap<u64, Vec<Gap>> = BTreeMap::new();
         for (capture, one) in [first, second].into_iter().enumerate() {

@@ -192,6 +192,8 @@ impl Default for Graph {
 impl Graph {
     /// A graph without nodes.
     pub fn new() -> Self {
+        let mut names = BTreeMap::new();
+        names.insert(HOST_TIER.to_owned(), Named::Tier(0));
         Self {
             hosts: Vec::new(),
             switches: Vec::new(),
@@ -199,7 +201,7 @@ impl Graph {
             trunks: BTreeMap::new(),
             tiers: vec![HOST_TIER.to_owned()],
             groups: Vec::new(),
-            names: BTreeMap::from([(HOST_TIER.to_owned(), Named::Tier(0))]),
+            names,
         }
     }
 

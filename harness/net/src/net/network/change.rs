@@ -107,7 +107,9 @@ impl Changes {
 
     /// The ports whose links are no route.
     fn out(&self) -> BTreeSet<u32> {
-        self.down.union(&self.withdrawn).copied().collect()
+        let mut out = self.down.clone();
+        out.extend(&self.withdrawn);
+        out
     }
 }
 
