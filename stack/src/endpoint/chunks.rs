@@ -1,10 +1,10 @@
 //! Places for connections, which hardly ever move.
 //!
 //! The first place is in the endpoint itself: most hosts of a simulation have one connection, and
-//! then host, slot and connection are one piece of memory, found without following a pointer. The
-//! others are in chunks, each twice as large as the one before. The first chunk grows as a `Vec`
-//! does; those after it are made whole, so that however many connections there are, one more never
-//! moves more than the first chunk's, and many lie side by side, in large pages where there are any.
+//! then host, slot and connection are one piece of memory, found without following a pointer. Those
+//! of the next [`FEW`] are in one list. All others are in chunks, each twice as large as the one before,
+//! which are made whole, so that however many connections there are, one more never moves more than
+//! those of the list, and many lie side by side, in large pages where there are any.
 
 use super::listen::ListenerId;
 use super::paths::News;
@@ -36,6 +36,8 @@ pub(super) struct Slot<T: TcpTypes> {
 #[repr(C)]
 #[allow(clippy::large_enum_variant)] // It is what a slot is for.
 pub(super) enum Cell<T: TcpTypes> {
+    /// The first, before there is any connection.
+    Unused,
     Free,
     Taken(Connection<T>),
 }
@@ -44,7 +46,7 @@ impl<T: TcpTypes> Cell<T> {
     #[inline]
     pub(super) const fn as_ref(&self) -> Option<&Connection<T>> {
         match self {
-            Self::Free => None,
+            Self::Unused | Self::Free => None,
             Self::Taken(conn) => Some(conn),
         }
     }
@@ -52,7 +54,7 @@ impl<T: TcpTypes> Cell<T> {
     #[inline]
     pub(super) const fn as_mut(&mut self) -> Option<&mut Connection<T>> {
         match self {
-            Self::Free => None,
+            Self::Unused | Self::Free => None,
             Self::Taken(conn) => Some(conn),
         }
     }
@@ -75,7 +77,7 @@ impl<T: TcpTypes> Slot<T> {
         timed: false,
         news: News::NONE,
         listener: Sparse::NONE,
-        conn: Cell::Free,
+        conn: Cell::Unused,
     };
 }
 
@@ -90,78 +92,109 @@ impl<T: TcpTypes> Slot<T> {
 #[repr(align(64))]
 pub(super) struct Aligned<T: TcpTypes>(Slot<T>);
 
-/// Slots in the first chunk.
-const CHUNK: usize = 64;
+/// Slots in the list behind the first, at most.
+const FEW: usize = 1_024;
 
 /// The slots of an endpoint. There are only more with time.
 #[repr(C)] // The first last: see `Endpoint`.
 pub(super) struct Slots<T: TcpTypes> {
-    /// Each for [`slots_of`] so many.
-    chunks: Vec<Vec<Aligned<T>>>,
-    len: usize,
+    few: Vec<Aligned<T>>,
+    /// Each for [`slots_of`] so many; in a box, since most endpoints have none.
+    #[allow(clippy::box_collection)]
+    chunks: Option<Box<Vec<Vec<Aligned<T>>>>>,
     first: Slot<T>,
 }
 
 impl<T: TcpTypes> Slots<T> {
     pub(super) const fn new() -> Self {
         Self {
-            len: 0,
-            chunks: Vec::new(),
+            few: Vec::new(),
+            chunks: None,
             first: Slot::EMPTY,
         }
     }
 
-    pub(super) const fn len(&self) -> usize {
-        self.len
+    pub(super) fn len(&self) -> usize {
+        if matches!(self.first.conn, Cell::Unused) {
+            return 0;
+        }
+        let chunks = self.chunks.iter().flat_map(|chunks| chunks.iter());
+        1 + self.few.len() + chunks.map(Vec::len).sum::<usize>()
     }
 
-    /// One more place.
+    /// Whether each one is out of the cache when its next packet comes: there are more than a thousand.
+    #[inline]
+    pub(super) fn are_many(&self) -> bool {
+        self.chunks.is_some()
+    }
+
+    /// One more place, for a connection.
     pub(super) fn push(&mut self, slot: Slot<T>) {
-        let index = self.len;
-        self.len += 1;
+        let index = self.len();
         if index == 0 {
             self.first = slot;
             return;
         }
-        let (chunk, _) = place_of(index);
-        if chunk == self.chunks.len() {
-            let whole = if chunk == 0 { 0 } else { slots_of(chunk) };
-            self.chunks.push(Vec::with_capacity(whole));
+        if index <= FEW {
+            return self.few.push(Aligned(slot));
         }
-        self.chunks[chunk].push(Aligned(slot));
+        let (chunk, _) = place_of(index);
+        let chunks = self.chunks.get_or_insert_default();
+        if chunk == chunks.len() {
+            chunks.push(Vec::with_capacity(slots_of(chunk)));
+        }
+        chunks[chunk].push(Aligned(slot));
     }
 
+    /// That of index 0 is there from the beginning, without a connection.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<&Slot<T>> {
-        if index == 0 && self.len > 0 {
+        if index == 0 {
             return Some(&self.first);
         }
+        match self.few.get(index - 1) {
+            Some(slot) => Some(&slot.0),
+            None => Some(&self.get_of_many(index)?.0),
+        }
+    }
+
+    #[inline(never)] // Most endpoints have few.
+    fn get_of_many(&self, index: usize) -> Option<&Aligned<T>> {
         let (chunk, place) = place_of(index);
-        Some(&self.chunks.get(chunk)?.get(place)?.0)
+        self.chunks.as_ref()?.get(chunk)?.get(place)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Slot<T>> {
-        if index == 0 && self.len > 0 {
+        if index == 0 {
             return Some(&mut self.first);
         }
+        // Asked before, so that what is found is of one borrow.
+        if index > self.few.len() {
+            return self.get_mut_of_many(index);
+        }
+        Some(&mut self.few.get_mut(index - 1)?.0)
+    }
+
+    #[inline(never)]
+    fn get_mut_of_many(&mut self, index: usize) -> Option<&mut Slot<T>> {
         let (chunk, place) = place_of(index);
-        Some(&mut self.chunks.get_mut(chunk)?.get_mut(place)?.0)
+        Some(&mut self.chunks.as_mut()?.get_mut(chunk)?.get_mut(place)?.0)
     }
 
     /// Asks for what segments touch of a slot that bring nothing for its sender. Not of the first, which
     /// lies with what each segment touches.
     #[inline]
     pub(super) fn ask_for(&self, index: usize) {
-        let (chunk, place) = place_of(index);
-        if let Some(slot) = self.chunks.get(chunk).and_then(|chunk| chunk.get(place)) {
+        let few = || self.few.get(index.wrapping_sub(1));
+        if let Some(slot) = self.get_of_many(index).or_else(few) {
             // Of what is aligned, so that which lines these are is known here.
             prefetch_span(slot, Slot::<T>::OF_RECEIVER);
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
-        (0..self.len).filter_map(|index| self.get(index))
+        (0..self.len()).filter_map(|index| self.get(index))
     }
 }
 
@@ -182,16 +215,15 @@ impl<T: TcpTypes> IndexMut<usize> for Slots<T> {
 
 /// Slots in a chunk.
 const fn slots_of(chunk: usize) -> usize {
-    CHUNK << chunk
+    FEW << chunk
 }
 
-/// Chunk and place in it of a slot after the first; of the first, none that exists.
-#[inline]
+/// Chunk and place in it of a slot behind those of the list; of any other, none that exists.
 const fn place_of(index: usize) -> (usize, usize) {
     // The chunks begin where this is a power of two.
-    let at = index.wrapping_add(CHUNK - 1);
-    let log2 = (at | CHUNK).ilog2();
-    ((log2 - CHUNK.ilog2()) as usize, at ^ 1 << log2)
+    let at = index.wrapping_sub(1);
+    let log2 = (at | FEW).ilog2();
+    ((log2 - FEW.ilog2()) as usize, at ^ 1 << log2)
 }
 
 #[cfg(test)]
@@ -213,31 +245,37 @@ mod tests {
     #[test]
     fn places_follow_each_other_and_stay() {
         let mut slots = Slots::<Boxed<SendRing, RecvRing>>::new();
-        assert!(
-            slots.get(0).is_none() && slots.get(1).is_none() && slots.get(usize::MAX).is_none()
-        );
+        assert!(slots.get(0).is_some_and(|s| s.conn.as_ref().is_none()));
+        assert!(slots.get(1).is_none() && slots.get(usize::MAX).is_none());
         let mut at = Vec::new();
-        for generation in 0..500 {
+        for generation in 0..3_500 {
             slots.push(Slot {
                 generation,
+                conn: Cell::Free,
                 ..Slot::EMPTY
             });
+            assert_eq!(slots.are_many(), generation >= 1_025, "{generation}");
             at.push(std::ptr::from_ref(&slots[generation as usize]));
         }
-        assert_eq!(slots.len(), 500);
-        assert!(slots.get(500).is_none());
+        assert_eq!(slots.len(), 3_500);
+        assert!(slots.get(3_500).is_none());
         for (index, &address) in at.iter().enumerate() {
             assert_eq!(slots[index].generation as usize, index);
             let moved = !std::ptr::eq(&slots[index], address);
-            assert!(!moved || (1..=CHUNK).contains(&index), "{index} moved");
+            assert!(!moved || (1..=FEW).contains(&index), "{index} moved");
         }
-        assert!(slots.iter().map(|s| s.generation).eq(0..500));
-        let lens: Vec<_> = slots.chunks.iter().map(Vec::len).collect();
-        assert_eq!(lens, [64, 128, 256, 51]);
-        assert_eq!(place_of(1), (0, 0));
-        assert_eq!(place_of(64), (0, 63));
-        assert_eq!(place_of(65), (1, 0));
-        assert_eq!(place_of(192), (1, 127));
-        assert_eq!(place_of(193), (2, 0));
+        assert!(slots.iter().map(|s| s.generation).eq(0..3_500));
+        assert_eq!(slots.few.len(), 1_024);
+        let lens: Vec<_> = slots
+            .chunks
+            .iter()
+            .flat_map(|c| c.iter().map(Vec::len))
+            .collect();
+        assert_eq!(lens, [1_024, 1_451]);
+        assert_eq!(place_of(1_025), (0, 0));
+        assert_eq!(place_of(2_048), (0, 1_023));
+        assert_eq!(place_of(2_049), (1, 0));
+        assert_eq!(place_of(4_096), (1, 2_047));
+        assert_eq!(place_of(4_097), (2, 0));
     }
 }

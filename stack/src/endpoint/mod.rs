@@ -182,9 +182,6 @@ type Events = ShortQueue<EndpointEvent>;
 // Each endpoint has one, and most connections of a simulation are the only ones of theirs.
 const _: () = assert!(size_of::<Events>() <= 32);
 
-/// With more connections than this each one is out of the cache when its next packet comes.
-const MANY: usize = 1_000;
-
 impl<T: TcpTypes> Endpoint<T> {
     /// An endpoint without connections.
     ///
@@ -319,7 +316,7 @@ impl<T: TcpTypes> Endpoint<T> {
         segment: &PlainSegment,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        if self.slots.len() > MANY {
+        if self.slots.are_many() {
             self.bring_in(segment, payload.len());
         }
         if let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment)
@@ -435,7 +432,7 @@ impl<T: TcpTypes> Endpoint<T> {
             local: SocketAddr::new(ip.dst, tcp.dst_port),
             remote: SocketAddr::new(ip.src, tcp.src_port),
         };
-        let many = self.slots.len() > MANY;
+        let many = self.slots.are_many();
         if let Some(slot) = self.last_found.look_up(&self.cold.demux, &tuple)
             && let Some(s) = self.slots.get_mut(slot as usize)
             && let Some(conn) = s.conn.as_mut()
@@ -536,14 +533,23 @@ impl<T: TcpTypes> Endpoint<T> {
     #[inline]
     pub fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection<T>> {
         self.finished = false;
-        let slot = self.slots.get(id.slot as usize)?;
-        if slot.generation != id.generation || slot.conn.as_ref().is_none() {
-            return None;
+        // Mostly it is the one that a packet has just come for, which is the first of the queue.
+        if self.first_dirty != id.slot {
+            self.queue(id);
         }
-        if slot.next_dirty == NOT_QUEUED {
+        let s = self.slots.get_mut(id.slot as usize)?;
+        match s.generation == id.generation {
+            true => s.conn.as_mut(),
+            false => None,
+        }
+    }
+
+    /// A connection may have something to send, if there is one.
+    #[inline(never)]
+    fn queue(&mut self, id: ConnId) {
+        if self.connection(id).is_some() {
             self.touch(id.slot);
         }
-        self.slots.get_mut(id.slot as usize)?.conn.as_mut()
     }
 
     /// The user is done with a connection: see [`Connection::release`]. It finishes by itself, and
