@@ -12,7 +12,8 @@ use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Inst
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Whether an acknowledgement of `ack` that says nothing else is clean: it covers a segment,
-    /// nothing is lost, SACKed or in doubt, and of what is outstanding nothing was sent twice.
+    /// nothing is lost, SACKed or in doubt, of what is outstanding nothing was sent twice, and of what
+    /// was before only a D-SACK could still tell.
     #[inline(always)] // Of each ACK.
     pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
         self.episode.is_open()
@@ -20,7 +21,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && self.board.is_clean_to(ack)
             && self.rare.as_changed().is_none_or(|rare| {
                 rare.retransmitted_to <= self.una
-                    && rare.undo.is_none()
+                    && (rare.undo.as_ref()).is_none_or(|undo| undo.awaits_dsack(ack))
                     && rare.tlp.is_none()
                     && !rare.paces()
             })
@@ -310,5 +311,25 @@ mod tests {
             clean += u32::from(apply(&mut s, &Step::Ack(2 * MSS), now, true));
         }
         assert_eq!(clean, 100);
+    }
+
+    /// A loss is repaired and the next window is on its way: only a D-SACK could still tell of the repair.
+    #[test]
+    fn acknowledgements_after_a_repair_are_clean() {
+        let mut s = sender("reno", "sack");
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let steps = [
+            Step::Send(10),
+            Step::Sack,
+            Step::Send(9),
+            Step::Ack(10 * MSS),
+        ];
+        for (step, ms) in steps.iter().zip(1..) {
+            apply(&mut s, step, now + Duration::from_millis(ms), true);
+        }
+        assert!(s.rare.undo.is_some() && s.episode.is_open() && !s.is_idle());
+        let now = now + Duration::from_millis(9);
+        assert!(apply(&mut s, &Step::Ack(MSS), now, true));
+        assert!(s.rare.undo.is_some());
     }
 }

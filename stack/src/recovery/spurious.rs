@@ -156,6 +156,11 @@ impl UndoRecord {
         self.ended.get().is_some_and(|end| una > end)
     }
 
+    /// Whether an ACK that moves SND.UNA to `una` says nothing of it without a D-SACK, nor ends it.
+    pub fn awaits_dsack(&self, una: AbsSeq) -> bool {
+        !self.taken_back && self.ended.is_some() && !self.is_over(una)
+    }
+
     /// A segment is retransmitted with this TSval.
     pub fn on_retransmit(&mut self, segment: &SentSegment, tsval: Option<u32>) {
         if self.ended.is_some() {

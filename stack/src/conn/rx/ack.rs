@@ -63,7 +63,10 @@ impl<T: TcpTypes> Connection<T> {
             text_or_window: seg.text_len > 0 || seg.fin || window_changed,
         };
         let plain = PlainHeader::of(tcp);
-        self.tell_sender(now, &plain, &tcp.options.sack, said);
+        let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
+        if ece || !tcp.options.sack.is_empty() || self.snd.is_concerned() {
+            self.tell_sender(now, &plain, &tcp.options.sack, said);
+        }
         self.after_any_ack(now, said);
     }
 
