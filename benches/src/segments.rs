@@ -359,6 +359,10 @@ fn pass(
             Headers::Plain(segment) => {
                 to.handle_plain(now, segment.ecn, &segment.tcp, &frame[..n]);
             }
+            Headers::Sack(..) => {
+                let (ip, tcp) = headers.whole();
+                to.handle_segment(now, ip.ecn, &tcp, &frame[..n]);
+            }
             Headers::Any(ip, tcp) => to.handle_segment(now, ip.ecn, tcp, &frame[..n]),
         }
     });

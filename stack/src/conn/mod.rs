@@ -43,7 +43,7 @@ use crate::memory::Charge;
 use crate::recovery::{AbsSeq, Sender};
 use crate::sparse::{Rarely, Sparse, Thin};
 use crate::trace::{TraceEvent, TraceSink};
-use crate::wire::{Ecn, PlainHeader, Seq, TcpHeader};
+use crate::wire::{Ecn, PlainHeader, SackBlocks, Seq, TcpHeader};
 use acknowledge::AckState;
 use ecn::EcnState;
 use ends::Ends;
@@ -54,6 +54,7 @@ use narrows_congestion::local_drop::LocalDropAnswer;
 use narrows_congestion::{ByteCount, CongestionControl, FlowStart, Instant, RttEstimator};
 use rare::Rare;
 use reassembly::Reassembly;
+use rx::Heard;
 use state::{CloseReason, Origin, State};
 use std::fmt::{self, Debug};
 use std::hint::black_box;
@@ -356,9 +357,28 @@ impl<T: TcpTypes> Connection<T> {
         self.handle_unpredicted(now, ecn, &tcp.header(), payload);
     }
 
-    /// The same, of a segment that is not as predicted.
+    /// As [`handle_segment`](Self::handle_segment), in ESTABLISHED, of a segment with nothing rare in its
+    /// header but `sack`, which is not as predicted.
     #[inline]
-    pub(crate) fn handle_unpredicted(
+    pub(crate) fn handle_established(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        tcp: &PlainHeader,
+        sack: &SackBlocks,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        self.traffic.segments_in += 1;
+        let heard = Heard {
+            tcp,
+            sack,
+            urgent: 0,
+        };
+        self.on_segment_synchronized(now, ecn, heard, payload);
+    }
+
+    /// As [`handle_segment`](Self::handle_segment), of a segment that is not as predicted.
+    fn handle_unpredicted(
         &mut self,
         now: Instant,
         ecn: Ecn,

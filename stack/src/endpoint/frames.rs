@@ -82,7 +82,7 @@ impl<T: TcpTypes<Recv = RecvRing>> Endpoint<T> {
             return None;
         }
         let (slot, seq, flags) = match headers {
-            Headers::Plain(segment) => {
+            Headers::Plain(segment) | Headers::Sack(segment, _) => {
                 let slot = self.last_found.look_up_plain(&self.cold.demux, segment);
                 (slot, segment.tcp.seq, segment.tcp.flags)
             }

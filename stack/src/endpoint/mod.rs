@@ -37,7 +37,7 @@ use crate::fast_open::FastOpenClient;
 use crate::memory::{MemoryStats, Need};
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
-use crate::wire::{Flags, Headers, IpHeader, PlainSegment, TcpHeader};
+use crate::wire::{Flags, Headers, IpHeader, PlainSegment, SackBlocks, TcpHeader};
 use challenge::Verdict;
 use chunks::{LAST, NOT_QUEUED, Slots};
 use cold::{Cold, Peers};
@@ -337,7 +337,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 return;
             }
             if conn.state() == State::Established {
-                return self.handle_unpredicted(now, slot, segment, payload);
+                return self.handle_unpredicted(now, slot, segment, &SackBlocks::EMPTY, payload);
             }
         }
         let (ip, tcp) = (segment.ip_header(), segment.tcp.header());
@@ -377,18 +377,41 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
-    /// A plain segment of the established connection in `slot` has come, and not as predicted.
+    /// As [`handle_packet`](Self::handle_packet), of a packet with nothing rare in its headers but `sack`.
+    #[inline(never)]
+    pub fn handle_sack(
+        &mut self,
+        now: Instant,
+        segment: &PlainSegment,
+        sack: &SackBlocks,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        if self.slots.are_many() {
+            self.bring_in(segment, payload.len());
+        }
+        if let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment)
+            && let Some(conn) = self.connection_in(slot)
+            && conn.state() == State::Established
+        {
+            return self.handle_unpredicted(now, slot, segment, sack, payload);
+        }
+        let (ip, tcp) = Headers::Sack(segment, sack).whole();
+        self.handle_packet(now, &ip, &tcp, payload);
+    }
+
+    /// A segment of the established connection in `slot` has come, plain but for `sack`, and not as
+    /// predicted.
     #[inline(never)]
     fn handle_unpredicted(
         &mut self,
         now: Instant,
         slot: u32,
         segment: &PlainSegment,
+        sack: &SackBlocks,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        let tcp = segment.tcp.header();
         if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
-            conn.handle_unpredicted(now, segment.ecn, &tcp, payload);
+            conn.handle_established(now, segment.ecn, &segment.tcp, sack, payload);
             self.after_segment(now, slot);
         }
     }
@@ -416,6 +439,7 @@ impl<T: TcpTypes> Endpoint<T> {
     ) {
         match headers {
             Headers::Plain(segment) => self.handle_plain(now, segment, payload),
+            Headers::Sack(segment, sack) => self.handle_sack(now, segment, sack, payload),
             Headers::Any(ip, tcp) => self.handle_packet(now, ip, tcp, payload),
         }
     }

@@ -36,5 +36,5 @@ pub use options::{OptionPolicy, SackBlock, SackBlocks, TcpOptions, Timestamps};
 pub use packet::{EmitPayload, HeadChecksum, Packet};
 pub use plain::{Headers, PlainSegment};
 pub use seq::Seq;
-pub(crate) use tcp::RareHeader;
+pub(crate) use tcp::{Beside, RareHeader};
 pub use tcp::{Flags, PlainHeader, TcpHeader};

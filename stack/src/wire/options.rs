@@ -55,6 +55,15 @@ impl SackBlocks {
         }; 4],
     };
 
+    /// How many fit beside timestamps, if any, and nothing else.
+    #[inline]
+    pub const fn most_beside(timestamps: Option<Timestamps>) -> usize {
+        match timestamps {
+            Some(_) => 3,
+            None => 4,
+        }
+    }
+
     /// Append a block; `false` (and nothing done) when there are four already.
     pub fn push(&mut self, block: SackBlock) -> bool {
         let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else {
@@ -73,6 +82,15 @@ impl SackBlocks {
     /// Whether there is none.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Bytes of them as an option, aligned, where there is room for all.
+    #[inline]
+    pub const fn wire_len(&self) -> usize {
+        match self.len {
+            0 => 0,
+            len => 4 + 8 * len as usize,
+        }
     }
 
     /// How many there are.
@@ -411,6 +429,9 @@ mod tests {
                 ..sack
             };
             assert_eq!(ts.max_sack_blocks(), 3);
+            let [lone, beside] = [None, Some(TS)].map(SackBlocks::most_beside);
+            assert_eq!((lone, beside), (4, ts.max_sack_blocks()));
+            assert_eq!(blocks(n).wire_len(), 4 + 8 * n as usize);
             assert_eq!(ts.wire_len(), 12 + 4 + 8 * n.min(3) as usize);
             assert_eq!(emitted(&ts).len(), ts.wire_len());
         }

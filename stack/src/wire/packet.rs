@@ -160,6 +160,10 @@ impl Headers<'_> {
     fn put(&self, payload_len: usize, more: usize, buf: &mut [u8]) -> Result<Head, EmitError> {
         match *self {
             Headers::Plain(segment) => segment.put(payload_len, more, buf),
+            Headers::Sack(..) => {
+                let (ip, tcp) = self.whole();
+                put_any(&ip, &tcp, payload_len, more, buf)
+            }
             Headers::Any(ip, tcp) => put_any(ip, tcp, payload_len, more, buf),
         }
     }

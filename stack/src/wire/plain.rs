@@ -4,7 +4,7 @@
 use super::checksum::{ChecksumPolicy, Sum};
 use super::error::{EmitError, room};
 use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
-use super::options::{ALIGNED_TIMESTAMPS, Timestamps};
+use super::options::{ALIGNED_TIMESTAMPS, SackBlocks, Timestamps};
 use super::tcp::{PlainHeader, TcpHeader, put_words};
 use super::{ipv4, tcp};
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,6 +14,8 @@ use std::net::{IpAddr, Ipv4Addr};
 pub enum Headers<'a> {
     /// As nearly all are.
     Plain(&'a PlainSegment),
+    /// The same with SACK blocks: an acknowledgement while something is missing.
+    Sack(&'a PlainSegment, &'a SackBlocks),
     /// Any others.
     Any(&'a IpHeader, &'a TcpHeader),
 }
@@ -23,6 +25,11 @@ impl Headers<'_> {
     pub fn whole(&self) -> (IpHeader, TcpHeader) {
         match *self {
             Self::Plain(segment) => (segment.ip_header(), segment.tcp.header()),
+            Self::Sack(segment, sack) => {
+                let mut tcp = segment.tcp.header();
+                tcp.options.sack = *sack;
+                (segment.ip_header(), tcp)
+            }
             Self::Any(ip, tcp) => (*ip, tcp.clone()),
         }
     }
@@ -31,7 +38,7 @@ impl Headers<'_> {
     #[inline]
     pub fn dst(&self) -> IpAddr {
         match self {
-            Self::Plain(segment) => segment.dst.into(),
+            Self::Plain(segment) | Self::Sack(segment, _) => segment.dst.into(),
             Self::Any(ip, _) => ip.dst,
         }
     }
@@ -40,7 +47,7 @@ impl Headers<'_> {
     #[inline]
     pub const fn ip_len(&self) -> usize {
         match self {
-            Self::Plain(_) => ipv4::FIXED_LEN,
+            Self::Plain(_) | Self::Sack(..) => ipv4::FIXED_LEN,
             Self::Any(ip, _) => ip.wire_len(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::checksum::Sum;
 use super::error::{EmitError, Layer, ParseError, room, split_header};
-use super::options::{OptionPolicy, TcpOptions, Timestamps};
+use super::options::{OptionPolicy, SackBlocks, TcpOptions, Timestamps};
 use super::seq::Seq;
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
@@ -194,7 +194,19 @@ impl TcpHeader {
     }
 }
 
-/// What a [`PlainHeader`] has no place for.
+/// What goes with a [`PlainHeader`], which has no place for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// Nothing: so are nearly all.
+    #[default]
+    Nothing,
+    /// SACK blocks, and no more.
+    Sack(SackBlocks),
+    /// Anything.
+    Rare(RareHeader),
+}
+
+/// What few segments carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RareHeader {
     pub(crate) urgent: u16,
@@ -228,14 +240,18 @@ impl PlainHeader {
         (plain, rare)
     }
 
-    /// As a header like any other, with what is rare in it.
+    /// As a header like any other, with what goes beside it.
     #[inline]
-    pub(crate) fn with(&self, rare: Option<RareHeader>) -> TcpHeader {
+    pub(crate) fn with(&self, beside: Beside) -> TcpHeader {
         let mut tcp = self.header();
-        if let Some(rare) = rare {
-            tcp.urgent = rare.urgent;
-            tcp.options = rare.options;
-            tcp.options.timestamps = self.timestamps;
+        match beside {
+            Beside::Nothing => {}
+            Beside::Sack(sack) => tcp.options.sack = sack,
+            Beside::Rare(rare) => {
+                tcp.urgent = rare.urgent;
+                tcp.options = rare.options;
+                tcp.options.timestamps = self.timestamps;
+            }
         }
         tcp
     }

@@ -155,9 +155,8 @@ impl Probe for SharedTruth {
 #[inline]
 fn passing(packet: &SimPacket) -> Passing {
     let tcp = packet.header();
-    let options = packet.rare_options();
-    let sacked = options.and_then(|options| options.sack.as_slice().first());
-    let scale = || options.and_then(|options| options.window_scale);
+    let sacked = packet.sack().as_slice().first();
+    let scale = || packet.rare_options()?.window_scale;
     let syn = tcp.flags.contains(Flags::SYN);
     Passing {
         seq: tcp.seq.0,

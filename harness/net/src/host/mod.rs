@@ -149,6 +149,16 @@ impl<A: SimApp> TcpHost<A> {
         }
     }
 
+    /// A packet has come with something in its headers that is rare.
+    #[inline(never)]
+    fn handle_other(&mut self, now: Instant, packet: &SimPacket) {
+        if let Some((segment, sack)) = packet.with_sack() {
+            return (self.tcp).handle_sack(now, segment, sack, packet.payload());
+        }
+        let (ip, tcp, payload) = packet.parts();
+        self.tcp.handle_packet(now, &ip, &tcp, payload);
+    }
+
     /// A packet has come that did not come through whole.
     #[cold]
     fn discard(&mut self, packet: &SimPacket) {
@@ -181,10 +191,7 @@ impl<A: SimApp> Host for TcpHost<A> {
         }
         match packet.plain() {
             Some(plain) => self.tcp.handle_plain(now, plain, packet.payload()),
-            None => {
-                let (ip, tcp, payload) = packet.parts();
-                self.tcp.handle_packet(now, &ip, &tcp, payload);
-            }
+            None => self.handle_other(now, packet),
         }
         self.tell(now);
     }

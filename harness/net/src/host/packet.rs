@@ -8,7 +8,8 @@ use narrows::buffer::Synthetic;
 use narrows::buffer::synthetic::check_pattern;
 use narrows::endpoint::demux::FourTuple;
 use narrows::wire::{
-    self, ChecksumPolicy, Ecn, Headers, IpHeader, PlainHeader, PlainSegment, TcpHeader, TcpOptions,
+    self, ChecksumPolicy, Ecn, Headers, IpHeader, PlainHeader, PlainSegment, SackBlocks, TcpHeader,
+    TcpOptions,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
@@ -62,41 +63,72 @@ enum Damage {
 /// What few packets have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rare {
+    /// SACK blocks, which acknowledgements have while something is missing.
+    sack: SackBlocks,
+    /// Of both headers, which do not change.
+    header_len: u32,
+    /// What hardly any have.
+    rarer: Option<Box<Rarer>>,
+}
+
+/// What hardly any packets have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rarer {
     /// Source and destination.
     v6: Option<(IpAddr, IpAddr)>,
     urgent: u16,
-    /// But for timestamps.
+    /// But for timestamps and SACK blocks.
     options: TcpOptions,
     /// Payload of the segments that a NIC is to make of it; zero if it is one.
     segment: u32,
-    /// Of both headers, which do not change.
-    header_len: u32,
 }
 
 impl Rare {
     /// What of the packet is rare, if anything is.
-    #[inline]
     fn of(v6: Option<(IpAddr, IpAddr)>, ip: &IpHeader, tcp: &TcpHeader) -> Option<Box<Self>> {
-        let o = &tcp.options;
-        let plain = v6.is_none()
-            && tcp.urgent == 0
-            && o.sack.is_empty()
-            && o.mss.is_none()
-            && o.window_scale.is_none()
-            && !o.sack_permitted
-            && o.unknown.is_none();
-        (!plain).then(|| {
-            let mut options = tcp.options.clone();
-            options.timestamps = None;
+        let sack = tcp.options.sack;
+        let rarer = Rarer {
+            v6,
+            urgent: tcp.urgent,
+            options: TcpOptions {
+                timestamps: None,
+                sack: SackBlocks::EMPTY,
+                ..tcp.options.clone()
+            },
+            segment: 0,
+        };
+        let rarer = rarer.unless_nothing();
+        (rarer.is_some() || !sack.is_empty()).then(|| {
             Box::new(Self {
-                v6,
-                urgent: tcp.urgent,
-                options,
-                segment: 0,
+                sack,
                 header_len: (ip.wire_len() + tcp.wire_len()) as u32,
+                rarer,
             })
         })
     }
+
+    /// Of IPv4 with `sack` and, if so, timestamps.
+    #[inline(never)] // So that what makes packets is small enough to be in line.
+    fn of_sack(sack: &SackBlocks, timestamps: bool) -> Box<Self> {
+        Box::new(Self {
+            sack: *sack,
+            header_len: plain_len(timestamps) + sack.wire_len() as u32,
+            rarer: None,
+        })
+    }
+}
+
+impl Rarer {
+    /// In its box, if there is any of it.
+    fn unless_nothing(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}
+
+/// Bytes of both headers where nothing is rare.
+#[inline]
+const fn plain_len(timestamps: bool) -> u32 {
+    PLAIN + if timestamps { TIMESTAMPS } else { 0 }
 }
 
 impl SimPacket {
@@ -110,6 +142,13 @@ impl SimPacket {
                 offset: payload.offset,
                 damage: Damage::None,
                 rare: None,
+            },
+            Headers::Sack(&plain, sack) => Self {
+                plain,
+                payload: payload.len,
+                offset: payload.offset,
+                damage: Damage::None,
+                rare: Some(Rare::of_sack(sack, plain.tcp.timestamps.is_some())),
             },
             Headers::Any(ip, tcp) => Self::new(ip, tcp, payload),
         }
@@ -144,11 +183,12 @@ impl SimPacket {
         let mut ip = self.plain.ip_header();
         (ip.src, ip.dst) = self.ends();
         let mut tcp = self.plain.tcp.header();
-        if let Some(rare) = &self.rare {
-            tcp.urgent = rare.urgent;
-            tcp.options = rare.options.clone();
+        if let Some(rarer) = self.rarer() {
+            tcp.urgent = rarer.urgent;
+            tcp.options = rarer.options.clone();
             tcp.options.timestamps = self.plain.tcp.timestamps;
         }
+        tcp.options.sack = *self.sack();
         (ip, tcp, self.payload())
     }
 
@@ -158,22 +198,46 @@ impl SimPacket {
         self.rare.is_none().then_some(&self.plain)
     }
 
+    /// The headers and their SACK blocks, if nothing else in them is rare.
+    #[inline]
+    pub fn with_sack(&self) -> Option<(&PlainSegment, &SackBlocks)> {
+        match self.rare.as_deref() {
+            None => Some((&self.plain, &SackBlocks::EMPTY)),
+            Some(rare) if rare.rarer.is_none() => Some((&self.plain, &rare.sack)),
+            Some(_) => None,
+        }
+    }
+
+    #[inline]
+    fn rarer(&self) -> Option<&Rarer> {
+        self.rare.as_ref()?.rarer.as_deref()
+    }
+
     /// What every TCP header has, and timestamps.
     #[inline]
     pub fn header(&self) -> &PlainHeader {
         &self.plain.tcp
     }
 
-    /// The options besides timestamps, if it may have any.
+    /// Its SACK blocks.
+    #[inline]
+    pub fn sack(&self) -> &SackBlocks {
+        match &self.rare {
+            None => &SackBlocks::EMPTY,
+            Some(rare) => &rare.sack,
+        }
+    }
+
+    /// The options besides timestamps and SACK blocks, if it may have any.
     #[inline]
     pub fn rare_options(&self) -> Option<&TcpOptions> {
-        self.rare.as_ref().map(|rare| &rare.options)
+        self.rarer().map(|rarer| &rarer.options)
     }
 
     /// Addresses and ports of source and destination, if they are of IPv4.
     #[inline]
     pub fn ends_v4(&self) -> Option<[SocketAddrV4; 2]> {
-        if self.rare.as_ref().is_some_and(|rare| rare.v6.is_some()) {
+        if self.rarer().is_some_and(|rarer| rarer.v6.is_some()) {
             return None;
         }
         let PlainSegment { src, dst, tcp, .. } = &self.plain;
@@ -221,7 +285,7 @@ impl SimPacket {
     /// Source and destination.
     #[inline]
     fn ends(&self) -> (IpAddr, IpAddr) {
-        match self.rare.as_ref().and_then(|rare| rare.v6) {
+        match self.rarer().and_then(|rarer| rarer.v6) {
             Some(ends) => ends,
             None => (self.plain.src.into(), self.plain.dst.into()),
         }
@@ -309,14 +373,7 @@ impl Packet for SimPacket {
     #[inline]
     fn header_len(&self) -> u32 {
         match &self.rare {
-            None => {
-                PLAIN
-                    + if self.plain.tcp.timestamps.is_some() {
-                        TIMESTAMPS
-                    } else {
-                        0
-                    }
-            }
+            None => plain_len(self.plain.tcp.timestamps.is_some()),
             Some(rare) => rare.header_len,
         }
     }
@@ -404,7 +461,7 @@ impl Packet for SimPacket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows::wire::{Flags, SackBlock, SackBlocks, Seq, Timestamps};
+    use narrows::wire::{Flags, SackBlock, Seq, Timestamps};
 
     /// Whatever a header says comes out again, and the length is that of the headers.
     #[test]

@@ -1,5 +1,6 @@
 //! The acknowledgement field (RFC 9293 section 3.10.7.4, fifth; RFC 5961 section 5).
 
+use super::Heard;
 use super::check::Placed;
 use crate::buffer::SendBuffer;
 use crate::conn::state::{CloseReason, State};
@@ -8,7 +9,7 @@ use crate::conn::user::Lack;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, AckInput};
 use crate::trace::TraceEvent;
-use crate::wire::{Flags, PlainHeader, SackBlocks, TcpHeader};
+use crate::wire::{Flags, PlainHeader, SackBlocks};
 use narrows_congestion::{CongestionControl, Instant};
 
 /// What became of the check of SEG.ACK.
@@ -31,7 +32,7 @@ pub(super) struct Said {
 
 impl<T: TcpTypes> Connection<T> {
     /// Whether SEG.ACK is acceptable in a synchronised state.
-    pub(super) fn check_ack(&mut self, now: Instant, tcp: &TcpHeader) -> AckCheck {
+    pub(super) fn check_ack(&mut self, now: Instant, tcp: &PlainHeader) -> AckCheck {
         let distance = self.ack_distance(tcp);
         let ahead = self.snd.nxt() - self.snd.una();
         // RFC 5961 section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
@@ -43,16 +44,17 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// SEG.ACK - SND.UNA.
-    fn ack_distance(&self, tcp: &TcpHeader) -> i64 {
+    fn ack_distance(&self, tcp: &PlainHeader) -> i64 {
         let una = self.iss + self.snd.una() as u32;
         i64::from(tcp.ack.0.wrapping_sub(una.0) as i32)
     }
 
     /// An acceptable acknowledgement.
-    pub(super) fn on_ack(&mut self, now: Instant, tcp: &TcpHeader, seg: &Placed) {
+    pub(super) fn on_ack(&mut self, now: Instant, heard: Heard<'_>, seg: &Placed) {
+        let Heard { tcp, sack, .. } = heard;
         let distance = self.ack_distance(tcp);
         let Ok(acked) = u64::try_from(distance) else {
-            self.on_overtaken_ack(now, tcp, distance.unsigned_abs());
+            self.on_overtaken_ack(now, sack, distance.unsigned_abs());
             return;
         };
         let ack = self.snd.una() + acked;
@@ -62,10 +64,9 @@ impl<T: TcpTypes> Connection<T> {
             acked,
             text_or_window: seg.text_len > 0 || seg.fin || window_changed,
         };
-        let plain = PlainHeader::of(tcp);
         let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
-        if ece || !tcp.options.sack.is_empty() || self.snd.is_concerned() {
-            self.tell_sender(now, &plain, &tcp.options.sack, said);
+        if ece || !sack.is_empty() || self.snd.is_concerned() {
+            self.tell_sender(now, tcp, sack, said);
         }
         self.after_any_ack(now, said);
     }
@@ -160,14 +161,15 @@ impl<T: TcpTypes> Connection<T> {
 
     /// An acknowledgement that a later one has overtaken, `behind` SND.UNA. Of what it says only
     /// the SACK blocks can be news (RFC 6675 section 5).
-    fn on_overtaken_ack(&mut self, now: Instant, tcp: &TcpHeader, behind: u64) {
-        if !self.sack || tcp.options.sack.is_empty() {
+    #[cold]
+    fn on_overtaken_ack(&mut self, now: Instant, sack: &SackBlocks, behind: u64) {
+        if !self.sack || sack.is_empty() {
             return;
         }
         let una = self.snd.una();
         let mut blocks = [(0, 0); 4];
         let ack = una.saturating_sub(behind);
-        let (count, dsack) = self.unwrap_sack(&tcp.options.sack, ack, &mut blocks);
+        let (count, dsack) = self.unwrap_sack(sack, ack, &mut blocks);
         if count == 0 && dsack.is_none() {
             return;
         }

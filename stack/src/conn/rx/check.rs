@@ -3,7 +3,7 @@
 use crate::conn::state::{Origin, State};
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes};
-use crate::wire::{Flags, TcpHeader};
+use crate::wire::{Flags, PlainHeader};
 use narrows_congestion::Instant;
 
 /// A segment's place in the stream, cut to the window.
@@ -22,7 +22,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn check_sequence(
         &mut self,
         now: Instant,
-        tcp: &TcpHeader,
+        tcp: &PlainHeader,
         text_len: usize,
     ) -> Option<Placed> {
         let rst = tcp.flags.contains(Flags::RST);
@@ -61,7 +61,7 @@ impl<T: TcpTypes> Connection<T> {
 
         // PAWS comes before the window check (RFC 7323 section 5.3), but never for a RST.
         if self.ts.in_use() && !rst {
-            match tcp.options.timestamps {
+            match tcp.timestamps {
                 Some(option) if self.ts.rejects(option, now) => {
                     self.note_old_text(start, text_len);
                     self.unacceptable(now, len > 0);

@@ -13,54 +13,76 @@ use super::{Connection, TcpTypes};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::endpoint::challenge::{ConnectionBudget, Verdict};
 use crate::sparse::Sparse;
-use crate::wire::{Ecn, Flags, Seq, TcpHeader};
+use crate::wire::{Ecn, Flags, PlainHeader, SackBlocks, Seq, TcpHeader};
 use ack::AckCheck;
 use check::Placed;
 use narrows_congestion::Instant;
 
+/// What a segment says once both have heard the other's SYN: other options mean nothing then.
+#[derive(Clone, Copy)]
+pub(super) struct Heard<'a> {
+    pub(super) tcp: &'a PlainHeader,
+    pub(super) sack: &'a SackBlocks,
+    pub(super) urgent: u16,
+}
+
+impl<'a> Heard<'a> {
+    /// Of `header`, of which `tcp` is a part.
+    pub(super) const fn of(header: &'a TcpHeader, tcp: &'a PlainHeader) -> Self {
+        Self {
+            tcp,
+            sack: &header.options.sack,
+            urgent: header.urgent,
+        }
+    }
+}
+
 impl<T: TcpTypes> Connection<T> {
     /// A segment in any state but SYN-SENT and CLOSED.
-    #[inline(never)] // Most are as predicted.
     pub(super) fn on_segment(
         &mut self,
         now: Instant,
         ecn: Ecn,
-        tcp: &TcpHeader,
+        header: &TcpHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        // Simultaneous open: the SYN has been seen, the rest of the peer's SYN-ACK has not
-        // (RFC 9293 section 3.5, figure 8).
-        if self.state == State::SynReceived(Origin::Active)
-            && tcp.flags.contains(Flags::SYN | Flags::ACK)
-            && !tcp.flags.contains(Flags::RST)
-            && tcp.seq == self.irs
-        {
-            let rest = self.without_syn(tcp);
-            self.on_segment(now, ecn, &rest, payload);
-            self.ack.force();
-            return;
+        if matches!(self.state, State::SynReceived(_)) {
+            return self.on_segment_syn_received(now, ecn, header, payload);
         }
+        let tcp = PlainHeader::of(header);
+        self.on_segment_synchronized(now, ecn, Heard::of(header, &tcp), payload);
+    }
+
+    /// A segment in a synchronised state.
+    #[inline(never)] // Most are as predicted.
+    pub(super) fn on_segment_synchronized(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        heard: Heard<'_>,
+        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+    ) {
+        if let Some(seg) = self.admit(now, heard.tcp, payload.len())
+            && self.check_ack(now, heard.tcp) == AckCheck::Acceptable
+        {
+            self.on_acknowledged(now, ecn, heard, &seg, payload);
+        }
+    }
+
+    /// The first steps, of which an ACK is left over in its place.
+    #[inline]
+    fn admit(&mut self, now: Instant, tcp: &PlainHeader, text_len: usize) -> Option<Placed> {
         // Sequence number, PAWS and SYN.
-        let Some(seg) = self.check_sequence(now, tcp, payload.len()) else {
-            return;
-        };
+        let seg = self.check_sequence(now, tcp, text_len)?;
         // RST.
         if tcp.flags.contains(Flags::RST) {
             self.on_rst(&seg, now);
-            return;
+            return None;
         }
         self.last_received = now;
         self.keepalive_sent = 0;
         // ACK.
-        if !tcp.flags.contains(Flags::ACK) {
-            return;
-        }
-        if matches!(self.state, State::SynReceived(_)) {
-            return self.on_segment_syn_received(now, ecn, tcp, seg, payload);
-        }
-        if self.check_ack(now, tcp) == AckCheck::Acceptable {
-            self.on_acknowledged(now, ecn, tcp, &seg, payload);
-        }
+        tcp.flags.contains(Flags::ACK).then_some(seg)
     }
 
     /// The rest of a segment whose acknowledgement is acceptable.
@@ -69,23 +91,24 @@ impl<T: TcpTypes> Connection<T> {
         &mut self,
         now: Instant,
         ecn: Ecn,
-        tcp: &TcpHeader,
+        heard: Heard<'_>,
         seg: &Placed,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        if let Some(option) = tcp.options.timestamps
+        let tcp = heard.tcp;
+        if let Some(option) = tcp.timestamps
             && self.ts.in_use()
         {
             self.ts
                 .on_segment(option, tcp.seq, self.ack.last_sent(), now);
         }
-        self.on_ack(now, tcp, seg);
+        self.on_ack(now, heard, seg);
         self.settle_probe();
         if matches!(self.state, State::Closed(_)) {
             return;
         }
         if tcp.flags.contains(Flags::URG) && self.state.can_receive() {
-            self.on_urgent(tcp.urgent, seg);
+            self.on_urgent(heard.urgent, seg);
         }
         if seg.text_len > 0 {
             self.on_text(now, ecn, tcp.flags, seg, payload);
@@ -97,6 +120,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// RST in the window (RFC 5961 section 3.2): only the exact next sequence number counts.
+    #[cold]
     fn on_rst(&mut self, seg: &Placed, now: Instant) {
         if seg.start != self.rcv_nxt as i64 + i64::from(self.fin_received) {
             self.challenge_ack(now);

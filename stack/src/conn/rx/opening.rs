@@ -1,13 +1,13 @@
 //! The segment that completes a handshake, and the text of a SYN, which waits for it (RFC 9293
 //! sections 3.10.7.2 and 3.10.7.3).
 
-use super::check::Placed;
+use super::Heard;
 use crate::buffer::{Payload, RecvBuffer};
-use crate::conn::state::State;
+use crate::conn::state::{Origin, State};
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes};
 use crate::sparse::Sparse;
-use crate::wire::{Ecn, Flags, TcpHeader};
+use crate::wire::{Ecn, Flags, PlainHeader, TcpHeader};
 use narrows_congestion::Instant;
 
 impl<T: TcpTypes> Connection<T> {
@@ -34,16 +34,31 @@ impl<T: TcpTypes> Connection<T> {
         self.recv_buf.room().unwrap_or(buffer).min(buffer)
     }
 
-    /// An acceptable segment in SYN-RECEIVED: the handshake is complete if it acknowledges our SYN.
+    /// A segment in SYN-RECEIVED: the handshake is complete if it acknowledges our SYN.
     #[cold]
     pub(super) fn on_segment_syn_received(
         &mut self,
         now: Instant,
         ecn: Ecn,
         tcp: &TcpHeader,
-        seg: Placed,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
+        // Simultaneous open: the SYN has been seen, the rest of the peer's SYN-ACK has not
+        // (RFC 9293 section 3.5, figure 8).
+        if self.state == State::SynReceived(Origin::Active)
+            && tcp.flags.contains(Flags::SYN | Flags::ACK)
+            && !tcp.flags.contains(Flags::RST)
+            && tcp.seq == self.irs
+        {
+            let rest = self.without_syn(tcp);
+            self.on_segment(now, ecn, &rest, payload);
+            self.ack.force();
+            return;
+        }
+        let plain = PlainHeader::of(tcp);
+        let Some(seg) = self.admit(now, &plain, payload.len()) else {
+            return;
+        };
         if !self.acknowledges_syn(tcp.ack) {
             self.exceptions.change().unacceptable_in += 1;
             self.rare.reset_due = Some(tcp.ack);
@@ -65,7 +80,7 @@ impl<T: TcpTypes> Connection<T> {
         if matches!(self.state, State::Closed(_)) {
             return;
         }
-        self.on_acknowledged(now, ecn, tcp, &seg, payload);
+        self.on_acknowledged(now, ecn, Heard::of(tcp, &plain), &seg, payload);
         if queued > 0 && seg.start < queued as i64 && seg.text_len > 0 {
             // It was not acknowledged: sending it again was right, and is not worth a report.
             self.ooo.forget_dsack();

@@ -11,7 +11,7 @@ use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
-use crate::wire::{Ecn, Flags, PlainHeader, RareHeader, Seq, TcpHeader};
+use crate::wire::{Beside, Ecn, Flags, PlainHeader, Seq, TcpHeader};
 use core::ops::Range;
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
 
@@ -24,20 +24,20 @@ pub(crate) struct Output {
     pub(in crate::conn) ecn: Ecn,
     pub(in crate::conn) tcp: PlainHeader,
     pub(in crate::conn) payload: Range<u64>,
-    /// What there is no place for in `tcp`: few segments have any of it.
-    pub(in crate::conn) rare: Option<RareHeader>,
+    /// What there is no place for in `tcp`.
+    pub(in crate::conn) beside: Beside,
 }
 
 impl Output {
     /// Puts a header into it.
     pub(crate) fn set_header(&mut self, tcp: TcpHeader) {
         let (plain, rare) = PlainHeader::split(tcp);
-        (self.tcp, self.rare) = (plain, Some(rare));
+        (self.tcp, self.beside) = (plain, Beside::Rare(rare));
     }
     /// The header, whatever is in it.
     #[inline]
     pub(crate) fn header(&mut self) -> TcpHeader {
-        self.tcp.with(self.rare.take())
+        self.tcp.with(std::mem::take(&mut self.beside))
     }
     /// The stream offset of its payload.
     pub(crate) fn payload_start(&self) -> u64 {

@@ -3,7 +3,7 @@
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
-use crate::wire::{Headers, IpHeader, PlainSegment, TcpHeader};
+use crate::wire::{Beside, Headers, IpHeader, PlainSegment, TcpHeader};
 use narrows_congestion::{ByteCount, Instant};
 
 /// Header, header, payload, and how much of that each segment has into which a device cuts it.
@@ -47,20 +47,32 @@ impl<T: TcpTypes> Connection<T> {
         // Each in its own place: what two ways have made would be copied once more.
         match self.plain(&out) {
             Some(plain) => *place = Some(make(Headers::Plain(&plain), self.payload(&out))),
-            None => self.put_any(&mut out, place, make),
+            None => self.put_other(&mut out, place, make),
         }
         Some(emitted)
     }
 
-    /// Puts what `make` makes, whatever is in its headers, into `place`.
+    /// The same, of what is not plain.
     #[inline(never)]
-    fn put_any<R>(
+    fn put_other<R>(
         &mut self,
         out: &mut Output,
         place: &mut Option<R>,
-        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+        make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) {
-        *place = Some(self.make_of_any(out, make));
+        // `make` is in line in one place, where what it makes is plain: with three it would be in none.
+        let (segment, ip, tcp);
+        let headers = match (&out.beside, self.segment_v4(out)) {
+            (Beside::Sack(sack), Some(plain)) => {
+                segment = plain;
+                Headers::Sack(&segment, sack)
+            }
+            _ => {
+                (ip, tcp) = (self.packet_header(out), out.header());
+                Headers::Any(&ip, &tcp)
+            }
+        };
+        *place = Some(make(headers, self.payload(out)));
     }
 
     /// What `make` makes of what [`output`](Self::output) made.
@@ -110,9 +122,15 @@ impl<T: TcpTypes> Connection<T> {
     /// The headers of what [`output`](Self::output) made, if nothing of them is rare.
     #[inline]
     pub(crate) fn plain(&self, out: &Output) -> Option<PlainSegment> {
-        if out.rare.is_some() {
-            return None;
+        match out.beside {
+            Beside::Nothing => self.segment_v4(out),
+            Beside::Sack(_) | Beside::Rare(_) => None,
         }
+    }
+
+    /// The same without what goes beside, if it is of IPv4.
+    #[inline]
+    fn segment_v4(&self, out: &Output) -> Option<PlainSegment> {
         let [src, dst] = self.ends.v4()?;
         Some(PlainSegment {
             src,

@@ -8,7 +8,7 @@ use crate::conn::tx::Emitted;
 use crate::conn::{Connection, TcpTypes, payload_mss};
 use crate::recovery::AbsSeq;
 use crate::sparse::Sparse;
-use crate::wire::{Flags, PlainHeader, Seq, TcpOptions};
+use crate::wire::{Beside, Flags, PlainHeader, RareHeader, SackBlocks, Seq};
 use core::ops::Range;
 use narrows_congestion::Instant;
 
@@ -79,7 +79,10 @@ impl<T: TcpTypes> Connection<T> {
                 // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the
                 // urgent data.
                 let urgent = u16::try_from(up - start).unwrap_or(u16::MAX);
-                out.rare.get_or_insert_default().urgent = urgent;
+                out.beside = Beside::Rare(RareHeader {
+                    urgent,
+                    ..RareHeader::default()
+                });
             }
             if self.snd.una() >= up {
                 self.rare.snd_up = Sparse::NONE;
@@ -140,14 +143,11 @@ impl<T: TcpTypes> Connection<T> {
     /// The SACK option.
     #[inline(never)] // While something is missing.
     fn say_what_is_here(&mut self, out: &mut Output) {
-        let others = TcpOptions {
-            timestamps: out.tcp.timestamps,
-            ..TcpOptions::default()
-        };
+        debug_assert_eq!(out.beside, Beside::Nothing, "of an acknowledgement");
         let first = self.irs + 1;
-        let max = others.max_sack_blocks();
+        let max = SackBlocks::most_beside(out.tcp.timestamps);
         let blocks = self.ooo.sack_blocks(|offset| first + offset as u32, max);
-        out.rare.get_or_insert_default().options.sack = blocks;
+        out.beside = Beside::Sack(blocks);
     }
 
     /// Puts ports, sequence number and flags into a blank header.

@@ -1,9 +1,9 @@
 //! Several segments as one packet: what a host hands a NIC with segmentation offload, and what receive
 //! offload hands a host.
 
-use super::{Rare, SimPacket};
+use super::{Rare, Rarer, SimPacket};
 use crate::net::packet::{Merge, Packet};
-use narrows::wire::{Flags, TcpOptions};
+use narrows::wire::{Flags, SackBlocks};
 
 /// What only the last segment of several may carry.
 const LAST: Flags = Flags::from_bits(Flags::FIN.bits() | Flags::PSH.bits());
@@ -23,34 +23,29 @@ impl SimPacket {
     #[must_use]
     pub fn cut_at(mut self, segment: u32) -> Self {
         let segment = if self.payload > segment { segment } else { 0 };
-        let header_len = self.header_len();
-        match &mut self.rare {
-            None if segment == 0 => {}
-            None => {
-                self.rare = Some(Box::new(Rare {
-                    v6: None,
-                    urgent: 0,
-                    options: TcpOptions::default(),
-                    segment,
-                    header_len,
-                }));
-            }
-            Some(rare) => {
-                rare.segment = segment;
-                let plain = rare.v6.is_none()
-                    && rare.urgent == 0
-                    && segment == 0
-                    && rare.options == TcpOptions::default();
-                if plain {
-                    self.rare = None;
-                }
-            }
+        if segment == self.segment() {
+            return self;
         }
+        let mut rare = match self.rare.take() {
+            Some(rare) => *rare,
+            None => Rare {
+                sack: SackBlocks::EMPTY,
+                header_len: self.header_len(),
+                rarer: None,
+            },
+        };
+        let rarer = Rarer {
+            segment,
+            ..rare.rarer.map_or_else(Rarer::default, |rarer| *rarer)
+        };
+        rare.rarer = rarer.unless_nothing();
+        let any = rare.rarer.is_some() || !rare.sack.is_empty();
+        self.rare = any.then(|| Box::new(rare));
         self
     }
 
     fn segment(&self) -> u32 {
-        self.rare.as_ref().map_or(0, |rare| rare.segment)
+        self.rarer().map_or(0, |rarer| rarer.segment)
     }
 
     pub(super) fn count_frames(&self) -> u32 {
@@ -128,7 +123,7 @@ mod tests {
     use crate::net::packet::HostId;
     use crate::sim::rng::{Component, Probability, Stream};
     use narrows::buffer::Synthetic;
-    use narrows::wire::{Ecn, IpHeader, Seq, TcpHeader, Timestamps};
+    use narrows::wire::{Ecn, IpHeader, Seq, TcpHeader, TcpOptions, Timestamps};
 
     const MSS: u32 = 1_448;
 
