@@ -493,7 +493,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rare.counted.retransmits += 1;
         self.rare.counted.retransmitted_bytes += bytes.get();
         if let Some(undo) = Rare::undo(&mut self.rare) {
-            undo.on_retransmit(&segment, tsval);
+            let waiting = self.board.lost() - self.board.retransmitted();
+            undo.on_retransmit(&segment, tsval, waiting);
         }
         self.after_send(bytes, true, now);
         self.rare.rto_before = Sparse::NONE;

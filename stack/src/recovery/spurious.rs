@@ -2,7 +2,7 @@
 
 use super::scoreboard::{AbsSeq, SentSegment};
 use crate::sparse::Sparse;
-use narrows_congestion::Spurious;
+use narrows_congestion::{ByteCount, Spurious};
 
 /// What must be remembered to find out that a reduction was unfounded.
 #[derive(Clone, Debug)]
@@ -66,6 +66,9 @@ enum Beyond {
     Reported,
 }
 
+/// Copies that room is made for at least: allocators give no less than three words.
+const LEAST_COPIES: usize = 3;
+
 impl Copied {
     fn span(&self, una: AbsSeq) -> (AbsSeq, AbsSeq) {
         let start = una + u64::from(self.at);
@@ -100,7 +103,7 @@ impl UndoRecord {
         self.copies.shrink_to_fit();
     }
 
-    fn add(&mut self, segment: &SentSegment) {
+    fn add(&mut self, segment: &SentSegment, waiting: ByteCount) {
         if segment.was_retransmitted() {
             // Step A.3.
             return self.ambiguous();
@@ -113,7 +116,10 @@ impl UndoRecord {
             return;
         }
         if self.copies.len() == self.copies.capacity() {
-            let more = (self.copies.len() / 4).max(2);
+            // Doubled, but no more than are known of.
+            let known = 1 + waiting.get().div_ceil(segment.len().get().max(1)) as usize;
+            let doubled = self.copies.len().max(LEAST_COPIES);
+            let more = known.clamp(2, doubled);
             self.copies.reserve_exact(more);
         }
         self.copies.push(Copied {
@@ -161,8 +167,8 @@ impl UndoRecord {
         !self.taken_back && self.ended.is_some() && !self.is_over(una)
     }
 
-    /// A segment is retransmitted with this TSval.
-    pub fn on_retransmit(&mut self, segment: &SentSegment, tsval: Option<u32>) {
+    /// A segment is retransmitted with this TSval; so many bytes that are lost wait for it yet.
+    pub fn on_retransmit(&mut self, segment: &SentSegment, tsval: Option<u32>, waiting: ByteCount) {
         if self.ended.is_some() {
             return;
         }
@@ -170,7 +176,7 @@ impl UndoRecord {
             (self.first_tsval, self.first_start) = (tsval, segment.start);
             self.retransmitted = true;
         }
-        self.add(segment);
+        self.add(segment, waiting);
     }
 
     /// The reduction is taken back, with SND.NXT at `nxt`: what is to be remembered of it, if
@@ -465,8 +471,8 @@ mod tests {
     fn eifel_compares_on_the_circle() {
         let mut u = UndoRecord::new(Spurious::Timeout, 0, 9, 0);
         assert!(!u.eifel(9, Some(5)));
-        u.on_retransmit(&segment(0, 5), Some(2));
-        u.on_retransmit(&segment(5, 9), Some(9));
+        u.on_retransmit(&segment(0, 5), Some(2), ByteCount::ZERO);
+        u.on_retransmit(&segment(5, 9), Some(9), ByteCount::ZERO);
         assert!(u.eifel(5, Some(u32::MAX)) && u.eifel(5, Some(1)));
         assert!(!u.eifel(5, Some(2)) && !u.eifel(5, Some(3)) && !u.eifel(5, None));
     }
@@ -476,7 +482,7 @@ mod tests {
     #[test]
     fn an_ack_short_of_the_retransmission_says_nothing_of_it() {
         let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900, 0);
-        u.on_retransmit(&segment(500, 600), Some(70));
+        u.on_retransmit(&segment(500, 600), Some(70), ByteCount::ZERO);
         assert!(!u.eifel(200, Some(60)) && !u.eifel(500, Some(60)));
         assert!(u.eifel(501, Some(60)));
     }
@@ -484,8 +490,8 @@ mod tests {
     #[test]
     fn dsack_must_account_for_every_retransmission() {
         let mut u = UndoRecord::new(Spurious::FastRetransmit, 100, 900, 0);
-        u.on_retransmit(&segment(100, 200), None);
-        u.on_retransmit(&segment(200, 300), None);
+        u.on_retransmit(&segment(100, 200), None, ByteCount::ZERO);
+        u.on_retransmit(&segment(200, 300), None, ByteCount::ZERO);
         assert!(!u.on_dsack((100, 200), false));
         assert!(!u.on_dsack((100, 200), false), "its ACK came twice");
         assert!(
@@ -494,7 +500,7 @@ mod tests {
         );
         assert!(!u.on_dsack((250, 260), false), "a part");
         u.on_episode_end(950);
-        u.on_retransmit(&segment(300, 400), None);
+        u.on_retransmit(&segment(300, 400), None, ByteCount::ZERO);
         assert!(!u.is_over(950) && u.is_over(951));
         assert!(u.on_dsack((200, 300), false));
     }
@@ -504,8 +510,8 @@ mod tests {
     fn rfc3708_a1_a_dsack_that_is_the_first_news_of_the_window_proves_nothing() {
         let record = || {
             let mut u = UndoRecord::new(Spurious::Timeout, 100, 900, 0);
-            u.on_retransmit(&segment(200, 300), None);
-            u.on_retransmit(&segment(100, 200), None);
+            u.on_retransmit(&segment(200, 300), None, ByteCount::ZERO);
+            u.on_retransmit(&segment(100, 200), None, ByteCount::ZERO);
             u
         };
         assert!(record().on_dsack((100, 300), false));
@@ -513,7 +519,7 @@ mod tests {
         assert!(!u.on_dsack((100, 300), true));
         assert!(!u.on_dsack((100, 300), false), "nor does what follows");
         let mut lone = UndoRecord::new(Spurious::Timeout, 100, 200, 0);
-        lone.on_retransmit(&segment(100, 200), None);
+        lone.on_retransmit(&segment(100, 200), None, ByteCount::ZERO);
         assert!(lone.on_dsack((100, 200), true), "all there was");
     }
 
@@ -522,9 +528,9 @@ mod tests {
     fn rfc3708_a3_dsacks_of_what_was_retransmitted_twice_prove_nothing() {
         let mut u = UndoRecord::new(Spurious::Timeout, 100, 900, 0);
         let mut board = board(100, 200);
-        u.on_retransmit(&board.first().unwrap(), None);
+        u.on_retransmit(&board.first().unwrap(), None, ByteCount::ZERO);
         board.on_retransmit(100, Instant::ZERO, 0);
-        u.on_retransmit(&board.first().unwrap(), None);
+        u.on_retransmit(&board.first().unwrap(), None, ByteCount::ZERO);
         assert!(!u.on_dsack((100, 200), false) && !u.on_dsack((100, 200), false));
     }
 
@@ -532,7 +538,7 @@ mod tests {
     #[test]
     fn rfc3708_a4_a_dsack_of_what_was_not_retransmitted_ends_it() {
         let mut u = UndoRecord::new(Spurious::Timeout, 100, 900, 0);
-        u.on_retransmit(&segment(100, 200), None);
+        u.on_retransmit(&segment(100, 200), None, ByteCount::ZERO);
         assert!(!u.on_dsack((300, 400), false), "the network's copy");
         assert!(!u.on_dsack((100, 200), false));
     }
