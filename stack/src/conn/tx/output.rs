@@ -1,9 +1,10 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
-use super::segment::With;
+use super::segment::Begun;
 use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::mtu_probing::NextProbe;
+use crate::conn::rare::Rare;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
@@ -59,67 +60,115 @@ pub(crate) enum Emitted {
 }
 
 /// What [`Connection::plain_data`] finds.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Plain {
     /// No data leaves.
     Nothing,
     /// More than the windows has a say: [`Connection::rare_data`] knows.
     Ask,
-    /// A segment that is to be completed.
-    Begun(Emitted),
+    /// A segment.
+    Begun(Begun, Emitted),
+}
+
+/// What is to leave.
+pub(super) enum Due {
+    Nothing,
+    /// A segment as most are.
+    Plain(Begun, Emitted),
+    Seldom(Seldom),
+}
+
+/// What is not to be said in few words.
+#[derive(Clone, Copy)]
+pub(super) enum Seldom {
+    /// What [`Connection::rare_data`] gives; if that is nothing, an acknowledgement if it is due.
+    Data,
+    /// What [`Connection::rare_output`] gives.
+    Rare,
+    /// Whatever is due: nobody has looked.
+    Any,
 }
 
 impl<T: TcpTypes> Connection<T> {
     /// Writes the next segment, if there is one, into `out`, which is blank.
     #[inline(never)]
     pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
-        self.output_here(now, out)
+        match self.due(now) {
+            Due::Nothing => None,
+            Due::Plain(begun, made) => {
+                self.put_here(begun, now, out);
+                Some(made)
+            }
+            Due::Seldom(Seldom::Data) => self.rare_data_or_ack(now, out),
+            Due::Seldom(_) => self.rare_output(now, out),
+        }
     }
 
-    /// The same, in line.
+    /// The same of what is not to be said in few words.
+    #[inline(always)] // One place asks.
+    pub(super) fn seldom(
+        &mut self,
+        which: Seldom,
+        now: Instant,
+        out: &mut Output,
+    ) -> Option<Emitted> {
+        match which {
+            Seldom::Data => self.rare_data_or_ack(now, out),
+            Seldom::Rare => self.rare_output(now, out),
+            Seldom::Any => self.output(now, out),
+        }
+    }
+
+    /// What is to leave next.
     #[inline(always)]
-    pub(crate) fn output_here(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
+    pub(super) fn due(&mut self, now: Instant) -> Due {
         self.fills_window = false;
+        let rare = |rare: &Rare| rare.reset_due.is_some() || rare.snd_up.is_some();
         if self.state != State::Established
-            || self
-                .rare
-                .as_changed()
-                .is_some_and(|rare| rare.reset_due.is_some())
+            || self.rare.as_changed().is_some_and(rare)
             || self.ack.has_past()
             || self.ooo.has_disorder()
             || self.probe_keepalive
         {
-            return self.rare_output(now, out);
+            return Due::Seldom(Seldom::Rare);
         }
         let plain = match self.rests() {
             true => Plain::Nothing,
-            false => self.plain_data(now, out),
+            false => self.plain_data(now),
         };
-        if plain == Plain::Ask
-            && let Some(made) = self.rare_data(now, out)
-        {
+        match plain {
+            Plain::Begun(begun, made) => Due::Plain(begun, made),
+            Plain::Ask => Due::Seldom(Seldom::Data),
+            Plain::Nothing => self.ack_due(now),
+        }
+    }
+
+    /// An acknowledgement, if it is due. Of what could leave besides, nothing does.
+    #[inline(always)]
+    fn ack_due(&mut self, now: Instant) -> Due {
+        if !(self.ack.is_due() || self.challenge_due) {
+            if self.trace.is_some() {
+                self.trace_held(now);
+            }
+            return Due::Nothing;
+        }
+        // That it is acknowledged changes nothing.
+        let made = match self.snd.validates_window() {
+            true => Emitted::MoreMayFollow,
+            false => Emitted::Last,
+        };
+        Due::Plain(self.begin_ack(), made)
+    }
+
+    /// [`Self::output`] where more than the windows has a say.
+    #[inline]
+    fn rare_data_or_ack(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
+        if let Some(made) = self.rare_data(now, out) {
             return Some(made);
         }
-        let (with, made) = match plain {
-            Plain::Begun(made) => (With::Data, made),
-            _ if !(self.ack.is_due() || self.challenge_due) => {
-                if self.trace.is_some() {
-                    self.trace_held(now);
-                }
-                return None;
-            }
-            _ => {
-                self.begin_ack(out);
-                // Of what could leave besides, nothing did, and that it is acknowledged changes
-                // nothing.
-                let made = match self.snd.validates_window() {
-                    true => Emitted::MoreMayFollow,
-                    false => Emitted::Last,
-                };
-                (With::Sack, made)
-            }
+        let Due::Plain(begun, made) = self.ack_due(now) else {
+            return None;
         };
-        self.complete_here(out, with, now);
+        self.put(begun, now, out);
         Some(made)
     }
 
@@ -146,7 +195,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// [`Self::output`] of what most segments are not.
     #[inline(never)]
-    fn rare_output(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
+    pub(super) fn rare_output(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         if let Some(seq) = self.rare.changed().and_then(|rare| rare.reset_due.take()) {
             return Some(self.reset(seq, now, out));
         }
@@ -220,11 +269,18 @@ impl<T: TcpTypes> Connection<T> {
     /// The next segment with data or FIN.
     #[inline(never)]
     fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
-        match self.plain_data(now, out) {
+        if self
+            .rare
+            .as_changed()
+            .is_some_and(|rare| rare.snd_up.is_some())
+        {
+            return self.rare_data(now, out);
+        }
+        match self.plain_data(now) {
             Plain::Nothing => None,
             Plain::Ask => self.rare_data(now, out),
-            Plain::Begun(made) => {
-                self.complete(out, With::Data, now);
+            Plain::Begun(begun, made) => {
+                self.put(begun, now, out);
                 Some(made)
             }
         }
@@ -241,7 +297,7 @@ impl<T: TcpTypes> Connection<T> {
     /// The next segment with data where nothing is amiss, and nothing but the windows and what there
     /// is to send says what leaves.
     #[inline(always)]
-    fn plain_data(&mut self, now: Instant, out: &mut Output) -> Plain {
+    fn plain_data(&mut self, now: Instant) -> Plain {
         if self.fin != Fin::Open
             || self.probe_window
             || self.path_mtu.is_searched()
@@ -268,10 +324,10 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_cwnd_limited();
             return Plain::Nothing;
         }
-        self.plain_segment(len, now, out);
+        let begun = self.plain_segment(len, now);
         let (queued, usable) = (queued - len, usable - len);
         if queued == 0 || usable == 0 {
-            return Plain::Begun(Emitted::Last);
+            return Plain::Begun(begun, Emitted::Last);
         }
         if queued.min(usable) >= mss
             && self.snd.plain_allowance_after_one(room).get() < mss
@@ -280,9 +336,9 @@ impl<T: TcpTypes> Connection<T> {
             && !self.snd.has_pace()
         {
             self.fills_window = true;
-            return Plain::Begun(Emitted::Last);
+            return Plain::Begun(begun, Emitted::Last);
         }
-        Plain::Begun(Emitted::MoreMayFollow)
+        Plain::Begun(begun, Emitted::MoreMayFollow)
     }
 
     /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
@@ -473,7 +529,10 @@ impl<T: TcpTypes> Connection<T> {
     fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Emitted {
         out.ecn = self.ecn.codepoint(false);
         out.payload = self.nothing();
-        self.begin(&mut out.tcp, seq, Flags::RST);
+        out.tcp.src_port = self.ends.local_port;
+        out.tcp.dst_port = self.ends.remote_port;
+        out.tcp.seq = seq;
+        out.tcp.flags = Flags::RST;
         // The answer to an unacceptable ACK in SYN-SENT and SYN-RECEIVED takes its sequence number
         // from it and says no more. When we end the connection ourselves the peer may be in
         // SYN-SENT, where only an ACK makes a RST believable.

@@ -1,9 +1,11 @@
 //! What leaves, as packets.
 
+use super::output::{Due, Seldom};
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
 use crate::wire::{Beside, Headers, IpHeader, PlainSegment, TcpHeader};
+use core::ops::Range;
 use narrows_congestion::{ByteCount, Instant};
 
 /// Header, header, payload, and how much of that each segment has into which a device cuts it.
@@ -34,7 +36,8 @@ impl<T: TcpTypes> Connection<T> {
         Some(self.make_of(&mut out, make))
     }
 
-    /// As [`transmit`](Self::transmit), put into `place`, and whether another may follow: in one piece.
+    /// As [`transmit`](Self::transmit), put into `place`, and whether another may follow: in one piece, from
+    /// what is to leave to the place, without an [`Output`] in between.
     #[inline(never)] // Of each packet of a simulation.
     pub(crate) fn transmit_into<R>(
         &mut self,
@@ -42,37 +45,50 @@ impl<T: TcpTypes> Connection<T> {
         place: &mut Option<R>,
         make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> Option<Emitted> {
-        let mut out = Output::default();
-        let emitted = self.output_here(now, &mut out)?;
-        // Each in its own place: what two ways have made would be copied once more.
-        match self.plain(&out) {
-            Some(plain) => *place = Some(make(Headers::Plain(&plain), self.payload(&out))),
-            None => self.put_other(&mut out, place, make),
+        let Some([src, dst]) = self.ends.v4() else {
+            return self.transmit_other(Seldom::Any, now, place, make);
+        };
+        match self.due(now) {
+            Due::Nothing => None,
+            Due::Plain(begun, made) => {
+                let segment = PlainSegment {
+                    src,
+                    dst,
+                    tcp: self.header_here(begun.seq, begun.flags, now),
+                    ecn: begun.ecn,
+                    dscp: self.ends.dscp,
+                    hop_limit: self.config.hop_limit,
+                };
+                let payload = self.leaving(begun.payload);
+                *place = Some(make(Headers::Plain(&segment), payload));
+                Some(made)
+            }
+            Due::Seldom(which) => self.transmit_other(which, now, place, make),
         }
-        Some(emitted)
     }
 
     /// The same, of what is not plain.
     #[inline(never)]
-    fn put_other<R>(
+    fn transmit_other<R>(
         &mut self,
-        out: &mut Output,
+        which: Seldom,
+        now: Instant,
         place: &mut Option<R>,
         make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
-    ) {
-        // `make` is in line in one place, where what it makes is plain: with three it would be in none.
-        let (segment, ip, tcp);
-        let headers = match (&out.beside, self.segment_v4(out)) {
+    ) -> Option<Emitted> {
+        let mut out = Output::default();
+        let made = self.seldom(which, now, &mut out)?;
+        // Each in its own place: what several ways have made would be copied once more.
+        match (&out.beside, self.segment_v4(&out)) {
+            (Beside::Nothing, Some(plain)) => {
+                *place = Some(make(Headers::Plain(&plain), self.payload(&out)));
+            }
             (Beside::Sack(sack), Some(plain)) => {
-                segment = plain;
-                Headers::Sack(&segment, sack)
+                *place = Some(make(Headers::Sack(&plain, sack), self.payload(&out)));
             }
-            _ => {
-                (ip, tcp) = (self.packet_header(out), out.header());
-                Headers::Any(&ip, &tcp)
-            }
-        };
-        *place = Some(make(headers, self.payload(out)));
+            _ => *place = Some(self.make_of_any(&mut out, make)),
+        }
+        Some(made)
     }
 
     /// What `make` makes of what [`output`](Self::output) made.
@@ -145,7 +161,13 @@ impl<T: TcpTypes> Connection<T> {
     /// Its payload: it leaves.
     #[inline]
     pub(crate) fn payload(&mut self, out: &Output) -> <T::Send as SendBuffer>::View<'_> {
+        self.leaving(out.payload.clone())
+    }
+
+    /// A segment with these bytes leaves.
+    #[inline]
+    fn leaving(&mut self, payload: Range<u64>) -> <T::Send as SendBuffer>::View<'_> {
         self.traffic.segments_out += 1;
-        self.send_buf.view(out.payload.clone())
+        self.send_buf.view(payload)
     }
 }

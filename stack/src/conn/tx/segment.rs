@@ -8,24 +8,22 @@ use crate::conn::tx::Emitted;
 use crate::conn::{Connection, TcpTypes, payload_mss};
 use crate::recovery::AbsSeq;
 use crate::sparse::Sparse;
-use crate::wire::{Beside, Flags, PlainHeader, RareHeader, SackBlocks, Seq};
+use crate::wire::{Beside, Ecn, Flags, PlainHeader, RareHeader, SackBlocks, Seq};
 use core::ops::Range;
 use narrows_congestion::Instant;
 
-/// What an acknowledgement goes with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum With {
-    /// Data, beside which there may be no room for more.
-    Data,
-    /// What the peer is to know of what has arrived beyond a gap.
-    Sack,
+/// A segment that is to leave, but for what every one of a synchronised connection carries.
+pub(super) struct Begun {
+    pub(super) seq: Seq,
+    pub(super) flags: Flags,
+    pub(super) ecn: Ecn,
+    pub(super) payload: Range<u64>,
 }
 
 impl<T: TcpTypes> Connection<T> {
-    /// A segment of `len` bytes of new data, within the peer's window, to be
-    /// [completed](Self::complete_here).
+    /// A segment of `len` bytes of new data, within the peer's window, none of it urgent.
     #[inline(always)]
-    pub(super) fn plain_segment(&mut self, len: u64, now: Instant, out: &mut Output) {
+    pub(super) fn plain_segment(&mut self, len: u64, now: Instant) -> Begun {
         self.timers.stop(Timer::Persist);
         let start = self.snd.nxt();
         let end = start + len;
@@ -37,7 +35,12 @@ impl<T: TcpTypes> Connection<T> {
             flags |= Flags::CWR;
         }
         self.new_data_left(end, now);
-        self.begin_data(start..end, flags, true, out);
+        Begun {
+            seq: self.seq(start),
+            flags,
+            ecn: self.ecn.codepoint(true),
+            payload: start - 1..end - 1,
+        }
     }
 
     /// What is new leaves, up to `end`.
@@ -60,17 +63,14 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
         out: &mut Output,
     ) {
-        self.begin_data(range, flags, new, out);
-        self.complete(out, With::Data, now);
-    }
-
-    /// The same but for what every segment carries.
-    #[inline(always)]
-    fn begin_data(&mut self, range: Range<AbsSeq>, flags: Flags, new: bool, out: &mut Output) {
         let Range { start, end } = range;
-        out.ecn = self.ecn.codepoint(new);
-        out.payload = start - 1..end - 1;
-        self.begin(&mut out.tcp, self.seq(start), flags);
+        let begun = Begun {
+            seq: self.seq(start),
+            flags,
+            ecn: self.ecn.codepoint(new),
+            payload: start - 1..end - 1,
+        };
+        self.put(begun, now, out);
         if let Some(rare) = self.rare.as_changed()
             && let Some(up) = rare.snd_up.get()
         {
@@ -90,54 +90,72 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// An acknowledgement, and what is here of what it does not cover.
     #[inline(never)]
     pub(super) fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Emitted {
-        self.begin_ack(out);
-        self.complete(out, With::Sack, now);
+        let begun = self.begin_ack();
+        self.put(begun, now, out);
+        if self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
+            self.say_what_is_here(out);
+        }
         Emitted::MoreMayFollow
     }
 
-    /// The same but for what every segment carries.
+    /// An acknowledgement.
     #[inline(always)]
-    pub(super) fn begin_ack(&mut self, out: &mut Output) {
+    pub(super) fn begin_ack(&mut self) -> Begun {
         self.traffic.pure_acks += 1;
-        out.ecn = self.ecn.codepoint(false);
-        out.payload = self.nothing();
-        self.begin(&mut out.tcp, self.seq(self.snd.nxt()), Flags::ACK);
+        Begun {
+            seq: self.seq(self.snd.nxt()),
+            flags: Flags::ACK,
+            ecn: self.ecn.codepoint(false),
+            payload: self.nothing(),
+        }
     }
 
-    /// Acknowledgement, window, ECE, options: what every segment of a synchronised connection
-    /// carries.
+    /// The header of a segment that leaves now, with acknowledgement, window, ECE, timestamps: what every
+    /// one of a synchronised connection carries.
     #[inline(always)]
-    pub(super) fn complete_here(&mut self, out: &mut Output, with: With, now: Instant) {
-        let tcp = &mut out.tcp;
-        tcp.ack = self.rcv_nxt_seq();
+    pub(super) fn header_here(&mut self, seq: Seq, mut flags: Flags, now: Instant) -> PlainHeader {
+        let ack = self.rcv_nxt_seq();
         if self.ecn.ece() {
-            tcp.flags |= Flags::ECE;
+            flags |= Flags::ECE;
         }
         self.know_room();
         let (mss_out, in_use) = (self.mss_out, self.ts.in_use());
         let mss = || payload_mss(mss_out, in_use).get();
         let (nxt, read) = (self.rcv_nxt, self.recv_buf.start());
-        tcp.window = self.offered.advertise(nxt, read, mss, true, now);
-        if self.ts.in_use() {
-            tcp.timestamps = Some(self.ts.option(now));
-        }
-        if with == With::Sack && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
-            self.say_what_is_here(out);
-        }
+        let window = self.offered.advertise(nxt, read, mss, true, now);
+        let timestamps = in_use.then(|| self.ts.option(now));
         // Owed like any other acknowledgement, should the segment not leave.
         if std::mem::take(&mut self.challenge_due) {
             self.ack.force();
         }
-        self.ack.on_sent(out.tcp.ack);
+        self.ack.on_sent(ack);
         self.timers.stop(Timer::DelayedAck);
+        PlainHeader {
+            src_port: self.ends.local_port,
+            dst_port: self.ends.remote_port,
+            seq,
+            ack,
+            flags,
+            window,
+            timestamps,
+        }
     }
 
-    /// The same out of line, for what does not leave the plain way.
+    /// Puts a segment that leaves now into `out`, which is blank.
+    #[inline(always)]
+    pub(super) fn put_here(&mut self, begun: Begun, now: Instant, out: &mut Output) {
+        out.ecn = begun.ecn;
+        out.payload = begun.payload;
+        out.tcp = self.header_here(begun.seq, begun.flags, now);
+    }
+
+    /// The same out of line.
     #[inline(never)]
-    pub(super) fn complete(&mut self, out: &mut Output, with: With, now: Instant) {
-        self.complete_here(out, with, now);
+    pub(super) fn put(&mut self, begun: Begun, now: Instant, out: &mut Output) {
+        self.put_here(begun, now, out);
     }
 
     /// The SACK option.
@@ -148,16 +166,6 @@ impl<T: TcpTypes> Connection<T> {
         let max = SackBlocks::most_beside(out.tcp.timestamps);
         let blocks = self.ooo.sack_blocks(|offset| first + offset as u32, max);
         out.beside = Beside::Sack(blocks);
-    }
-
-    /// Puts ports, sequence number and flags into a blank header.
-    #[inline]
-    pub(super) fn begin(&self, tcp: &mut PlainHeader, seq: Seq, flags: Flags) {
-        debug_assert_eq!(*tcp, PlainHeader::default(), "of a segment before");
-        tcp.src_port = self.ends.local_port;
-        tcp.dst_port = self.ends.remote_port;
-        tcp.seq = seq;
-        tcp.flags = flags;
     }
 
     pub(super) fn nothing(&self) -> Range<u64> {
