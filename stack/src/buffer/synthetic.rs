@@ -99,9 +99,11 @@ impl Synthetic {
 }
 
 impl Payload for Synthetic {
+    #[inline]
     fn len(&self) -> usize {
         self.len as usize
     }
+    #[inline]
     fn slice(&self, range: Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= self.len as usize,
@@ -139,12 +141,15 @@ impl SendBuffer for SyntheticSend {
         self.end += taken as u64;
         taken
     }
+    #[inline]
     fn end(&self) -> u64 {
         self.end
     }
+    #[inline]
     fn start(&self) -> u64 {
         self.start
     }
+    #[inline]
     fn view(&self, range: Range<u64>) -> Synthetic {
         debug_assert!(
             self.start <= range.start && range.start <= range.end && range.end <= self.end,
@@ -155,6 +160,7 @@ impl SendBuffer for SyntheticSend {
             len: (range.end - range.start) as u32,
         }
     }
+    #[inline]
     fn release(&mut self, offset: u64) {
         debug_assert!(offset <= self.end, "release of bytes that are not held");
         self.start = self.start.max(offset.min(self.end));
@@ -185,6 +191,7 @@ impl SyntheticRecv {
 impl RecvBuffer for SyntheticRecv {
     type Payload<'a> = Synthetic;
 
+    #[inline]
     fn write(&mut self, offset: u64, data: Synthetic) {
         debug_assert!(offset >= self.start, "write before the start");
         self.written += u64::from(data.len);
@@ -192,9 +199,11 @@ impl RecvBuffer for SyntheticRecv {
             self.mismatched += u64::from(data.len);
         }
     }
+    #[inline]
     fn start(&self) -> u64 {
         self.start
     }
+    #[inline]
     fn release(&mut self, offset: u64) {
         self.start = self.start.max(offset);
     }

@@ -230,6 +230,7 @@ impl Reassembly {
         self.let_go_of_memory();
     }
 
+    #[inline]
     fn let_go_of_memory(&mut self) {
         if self.is_empty() && !self.has_dsack() {
             self.disorder = None;

@@ -75,6 +75,7 @@ impl SackBlocks {
     }
 
     /// The blocks in order.
+    #[inline]
     pub fn as_slice(&self) -> &[SackBlock] {
         &self.blocks[..usize::from(self.len)]
     }

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
+pub use super::role::Counts;
+
 /// State that the roles of a traffic share, on whichever hosts: a run has one thread.
 pub type Shared<T> = Rc<RefCell<T>>;
 
@@ -117,15 +119,6 @@ impl End {
 fn end_of(ends: &mut [End], conn: ConnId) -> Option<&mut End> {
     let end = ends.get_mut(conn.index())?;
     end.is_of(conn).then_some(end)
-}
-
-/// What of a message counts as delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counts {
-    /// It is what the traffic is for.
-    Delivered,
-    /// A request or the like.
-    Control,
 }
 
 impl<M> Messenger<M> {
@@ -252,10 +245,7 @@ impl<M> Messenger<M> {
     /// Reads all there is; whether [`Self::next`] has messages that it completes.
     #[inline]
     pub fn read(&mut self, io: &mut Io<'_>, conn: ConnId, counts: Counts) -> bool {
-        let n = match counts {
-            Counts::Delivered => io.read(conn),
-            Counts::Control => io.read_control(conn),
-        };
+        let n = io.read_as(conn, counts);
         let Some(end) = end_of(&mut self.ends, conn) else {
             return false;
         };

@@ -61,6 +61,15 @@ pub enum RoleEvent {
     Closed,
 }
 
+/// Whether what is read counts as delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// It is what the traffic is for.
+    Delivered,
+    /// A request or the like.
+    Control,
+}
+
 /// What a role can do.
 pub struct Io<'a> {
     pub(super) tcp: &'a mut SimEndpoint,
@@ -131,20 +140,28 @@ impl Io<'_> {
     }
 
     /// Read all there is; how many bytes. They count as delivered ([`super::Log::delivered`]).
-    #[inline]
     pub fn read(&mut self, conn: ConnId) -> u64 {
-        let n = self.take(conn);
-        let traffic = self.parts.traffic_of(self.role);
-        self.parts.log.deliver(traffic, n);
-        n
+        self.read_as(conn, Counts::Delivered)
     }
 
     /// The same of what is not what the traffic is for, as requests: it does not count as
     /// delivered, so that what is delivered is the sum of all transfers once all are complete.
-    #[inline]
     pub fn read_control(&mut self, conn: ConnId) -> u64 {
-        self.parts.mark_control(conn);
-        self.take(conn)
+        self.read_as(conn, Counts::Control)
+    }
+
+    /// Either.
+    #[inline]
+    pub(super) fn read_as(&mut self, conn: ConnId, counts: Counts) -> u64 {
+        if counts == Counts::Control {
+            self.parts.mark_control(conn);
+        }
+        let n = self.take(conn);
+        if counts == Counts::Delivered {
+            let traffic = self.parts.traffic_of(self.role);
+            self.parts.log.deliver(traffic, n);
+        }
+        n
     }
 
     #[inline]
