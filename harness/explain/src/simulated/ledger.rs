@@ -156,7 +156,7 @@ impl Probe for SharedTruth {
 fn passing(packet: &SimPacket) -> Passing {
     let tcp = packet.header();
     let sacked = packet.sack().as_slice().first();
-    let scale = || packet.rare_options()?.window_scale;
+    let scale = || packet.window_scale();
     let syn = tcp.flags.contains(Flags::SYN);
     Passing {
         seq: tcp.seq.0,

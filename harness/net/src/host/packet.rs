@@ -77,8 +77,11 @@ struct Rarer {
     /// Source and destination.
     v6: Option<(IpAddr, IpAddr)>,
     urgent: u16,
-    /// But for timestamps and SACK blocks.
-    options: TcpOptions,
+    /// The options of SYNs, and unknown ones.
+    mss: Option<u16>,
+    window_scale: Option<u8>,
+    sack_permitted: bool,
+    unknown: Option<Box<[u8]>>,
     /// Payload of the segments that a NIC is to make of it; zero if it is one.
     segment: u32,
 }
@@ -86,15 +89,21 @@ struct Rarer {
 impl Rare {
     /// What of the packet is rare, if anything is.
     fn of(v6: Option<(IpAddr, IpAddr)>, ip: &IpHeader, tcp: &TcpHeader) -> Option<Box<Self>> {
-        let sack = tcp.options.sack;
+        let TcpOptions {
+            mss,
+            window_scale,
+            sack_permitted,
+            timestamps: _,
+            sack,
+            ref unknown,
+        } = tcp.options;
         let rarer = Rarer {
             v6,
             urgent: tcp.urgent,
-            options: TcpOptions {
-                timestamps: None,
-                sack: SackBlocks::EMPTY,
-                ..tcp.options.clone()
-            },
+            mss,
+            window_scale,
+            sack_permitted,
+            unknown: unknown.clone(),
             segment: 0,
         };
         let rarer = rarer.unless_nothing();
@@ -185,8 +194,10 @@ impl SimPacket {
         let mut tcp = self.plain.tcp.header();
         if let Some(rarer) = self.rarer() {
             tcp.urgent = rarer.urgent;
-            tcp.options = rarer.options.clone();
-            tcp.options.timestamps = self.plain.tcp.timestamps;
+            tcp.options.mss = rarer.mss;
+            tcp.options.window_scale = rarer.window_scale;
+            tcp.options.sack_permitted = rarer.sack_permitted;
+            tcp.options.unknown.clone_from(&rarer.unknown);
         }
         tcp.options.sack = *self.sack();
         (ip, tcp, self.payload())
@@ -228,10 +239,10 @@ impl SimPacket {
         }
     }
 
-    /// The options besides timestamps and SACK blocks, if it may have any.
+    /// The window scale option, which only a SYN has.
     #[inline]
-    pub fn rare_options(&self) -> Option<&TcpOptions> {
-        self.rarer().map(|rarer| &rarer.options)
+    pub fn window_scale(&self) -> Option<u8> {
+        self.rarer()?.window_scale
     }
 
     /// Addresses and ports of source and destination, if they are of IPv4.
