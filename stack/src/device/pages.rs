@@ -125,8 +125,9 @@ unsafe fn remap(block: *mut u8, old: usize, new: usize) -> *mut u8 {
     // its user uses them there.
     let moved = unsafe { libc::mremap(block.cast(), before, before, how, place) };
     if moved == libc::MAP_FAILED {
-        // SAFETY: it was made above. What the kernel has taken out of it for the move is gone already.
-        unsafe { unmap(place, after) };
+        // SAFETY: it was made above. Where the block was to go the kernel may have made room, which by
+        // now can be somebody else's: that is left as it is.
+        unsafe { unmap(place.add(before), after - before) };
         return ptr::null_mut();
     }
     advise(place, 0, new);

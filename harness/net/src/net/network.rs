@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of hosts but their number; [`crate::sim::World`] drives it.
 
+mod ahead;
 mod arrival;
 mod change;
 mod in_turn;
@@ -12,8 +13,6 @@ mod send;
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
-
-use narrows::prefetch::prefetch;
 
 use crate::sim::queue::{Event, EventQueue};
 use crate::sim::slab::{Hop, NIL, Slab};
@@ -363,21 +362,6 @@ impl<P: Packet> Network<P> {
         self.arrive_elsewhere(now, (at, to), i, tap)
     }
 
-    /// Asks for what the packet behind the one that has just arrived from port `at` will touch.
-    #[inline(never)]
-    fn look_behind(&mut self, at: u32, to: Node) {
-        let port = &self.ports[at as usize];
-        if let Some(next) = port.head() {
-            if let Some(second) = port.expect_behind(&self.slab)
-                && matches!(to, Node::Switch(_))
-                && let Some(home) = self.homes.get(self.slab.hop(second).dst as usize)
-            {
-                prefetch(home);
-            }
-            self.expect(to, next);
-        }
-    }
-
     /// The packet in slot `i`, which is on no chain, reaches the end of port `at`'s link.
     #[cold]
     fn reach_end<T: Tap<P>>(
@@ -497,40 +481,6 @@ impl<P: Packet> Network<P> {
             rank,
             id: HELD | i,
         });
-    }
-
-    /// The packet in slot `i` is now the next one of a link to `to`: asks for what its arrival
-    /// will touch, so that it comes from memory while other events are handled.
-    #[inline(never)] // Of networks with many hosts only.
-    fn expect(&mut self, to: Node, i: u32) {
-        match to {
-            Node::Host(host) => {
-                prefetch(self.slab.body(i));
-                self.heads.push(HostId(host));
-            }
-            Node::Switch(switch) => {
-                let hop = self.slab.hop(i);
-                let port = match self.homes.get(hop.dst as usize) {
-                    None => None,
-                    Some(home) if home.switch == switch => Some(home.port),
-                    Some(home) => {
-                        let flow = || self.slab.body(i).flow_hash();
-                        self.switches[switch as usize].foresee(home.edge, flow)
-                    }
-                };
-                if let Some(port) = port.and_then(|p| self.ports.get(p as usize)) {
-                    port.prefetch();
-                }
-            }
-        }
-    }
-
-    /// Asks for what a host's NIC will touch when the host sends.
-    #[inline]
-    pub(crate) fn expect_nic(&self, host: HostId) {
-        if let Some(port) = self.ports.get(host.index()) {
-            port.prefetch_nic();
-        }
     }
 
     /// The packet in slot `i`, which [`Self::handle`] has told of.

@@ -9,6 +9,7 @@
 //! the chain when it arrives; with a discipline that decides in turn (`port/in_turn.rs`) when its turn
 //! comes, and of what is queued only the packet in service is in the chain.
 
+mod ahead;
 mod asked;
 mod change;
 pub(crate) mod in_turn;
@@ -22,8 +23,6 @@ use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
 
 use std::mem::offset_of;
-
-use narrows::prefetch::{prefetch, prefetch_part, prefetch_span};
 
 use super::buffer::{Capacity, Depth, InService, Limit};
 use super::discipline::tail::TailVerdict;
@@ -477,19 +476,6 @@ impl Port {
         Some(i)
     }
 
-    /// Asks for what every packet touches: all but the last counters.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch_span(self, 2 * 64);
-    }
-
-    /// The same of a NIC, which may have a send overhead.
-    #[inline]
-    pub(crate) fn prefetch_nic(&self) {
-        self.prefetch();
-        prefetch_part(self, offset_of!(Self, overhead)..size_of::<Self>());
-    }
-
     /// Whether there is nothing to look for but a step.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
@@ -548,28 +534,6 @@ impl Port {
     #[inline]
     pub(crate) fn impair_mut(&mut self) -> Option<&mut Impairments> {
         self.rare.as_mut()?.impair.as_deref_mut()
-    }
-
-    /// Asks for the packet behind the first, and for those after it of which something is asked first: in a
-    /// long queue they have lain untouched for long. Which one is behind the first.
-    #[inline]
-    pub(crate) fn expect_behind<P>(&self, slab: &Slab<P>) -> Option<u32> {
-        let second = slab.hop(self.head).next;
-        if second != NIL {
-            prefetch(slab.body(second));
-            let third = slab.hop(second).next;
-            if third != NIL {
-                prefetch(slab.hop(third));
-            }
-        }
-        // Who settles the queue next lets the first one leave and looks at the second.
-        if self.cursor != NIL {
-            let behind = slab.hop(self.cursor).next;
-            if behind != NIL {
-                prefetch(slab.hop(behind));
-            }
-        }
-        (second != NIL).then_some(second)
     }
 
     /// The first packet on the link or in the queue.

@@ -1,6 +1,7 @@
 //! A segment leaves.
 
 mod burst;
+mod due;
 mod held;
 #[cfg(test)]
 mod last;

@@ -1,10 +1,9 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
-use super::segment::Begun;
+use super::due::{Due, Plain, Seldom};
 use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::mtu_probing::NextProbe;
-use crate::conn::rare::Rare;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
@@ -59,35 +58,6 @@ pub(crate) enum Emitted {
     Last,
 }
 
-/// What [`Connection::plain_data`] finds.
-enum Plain {
-    /// No data leaves.
-    Nothing,
-    /// More than the windows has a say: [`Connection::rare_data`] knows.
-    Ask,
-    /// A segment.
-    Begun(Begun, Emitted),
-}
-
-/// What is to leave.
-pub(super) enum Due {
-    Nothing,
-    /// A segment as most are.
-    Plain(Begun, Emitted),
-    Seldom(Seldom),
-}
-
-/// What is not to be said in few words.
-#[derive(Clone, Copy)]
-pub(super) enum Seldom {
-    /// What [`Connection::rare_data`] gives; if that is nothing, an acknowledgement if it is due.
-    Data,
-    /// What [`Connection::rare_output`] gives.
-    Rare,
-    /// Whatever is due: nobody has looked.
-    Any,
-}
-
 impl<T: TcpTypes> Connection<T> {
     /// Writes the next segment, if there is one, into `out`, which is blank.
     #[inline(never)]
@@ -118,47 +88,6 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// What is to leave next.
-    #[inline(always)]
-    pub(super) fn due(&mut self, now: Instant) -> Due {
-        self.fills_window = false;
-        let rare = |rare: &Rare| rare.reset_due.is_some() || rare.snd_up.is_some();
-        if self.state != State::Established
-            || self.rare.as_changed().is_some_and(rare)
-            || self.ack.has_past()
-            || self.ooo.has_disorder()
-            || self.probe_keepalive
-        {
-            return Due::Seldom(Seldom::Rare);
-        }
-        let plain = match self.rests() {
-            true => Plain::Nothing,
-            false => self.plain_data(now),
-        };
-        match plain {
-            Plain::Begun(begun, made) => Due::Plain(begun, made),
-            Plain::Ask => Due::Seldom(Seldom::Data),
-            Plain::Nothing => self.ack_due(now),
-        }
-    }
-
-    /// An acknowledgement, if it is due. Of what could leave besides, nothing does.
-    #[inline(always)]
-    fn ack_due(&mut self, now: Instant) -> Due {
-        if !(self.ack.is_due() || self.challenge_due) {
-            if self.trace.is_some() {
-                self.trace_held(now);
-            }
-            return Due::Nothing;
-        }
-        // That it is acknowledged changes nothing.
-        let made = match self.snd.validates_window() {
-            true => Emitted::MoreMayFollow,
-            false => Emitted::Last,
-        };
-        Due::Plain(self.begin_ack(), made)
-    }
-
     /// [`Self::output`] where more than the windows has a say.
     #[inline]
     fn rare_data_or_ack(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
@@ -182,15 +111,6 @@ impl<T: TcpTypes> Connection<T> {
         if self.trace.is_some() {
             self.trace_held(now);
         }
-    }
-
-    /// All has been sent, nothing of it is to leave again, and nothing is to be noted of that.
-    #[inline]
-    fn rests(&self) -> bool {
-        self.snd.nxt() == self.send_buf.end() + 1
-            && self.fin == Fin::Open
-            && !self.probe_window
-            && self.snd.rests()
     }
 
     /// [`Self::output`] of what most segments are not.
@@ -292,61 +212,6 @@ impl<T: TcpTypes> Connection<T> {
         let next = ByteCount::new(queued).min(self.snd.mss());
         self.snd.counts_packets()
             && self.snd.scoreboard().pipe() + next <= self.snd.congestion().cwnd()
-    }
-
-    /// The next segment with data where nothing is amiss, and nothing but the windows and what there
-    /// is to send says what leaves.
-    #[inline(always)]
-    fn plain_data(&mut self, now: Instant) -> Plain {
-        if self.fin != Fin::Open
-            || self.probe_window
-            || self.path_mtu.is_searched()
-            || !self.snd.is_plain(now)
-        {
-            return Plain::Ask;
-        }
-        let mss = self.snd.mss().get();
-        let (queued, usable) = self.unsent_and_usable();
-        let len = queued.min(usable).min(mss);
-        let idle = self.snd.is_idle();
-        if len == 0 && (queued == 0 || !idle) {
-            return Plain::Nothing;
-        }
-        // A closed window is the persist timer's.
-        if len == 0 || (len < mss && !self.is_worth_a_segment(len, len == queued, false)) {
-            return Plain::Ask;
-        }
-        if idle {
-            self.after_idle(now);
-        }
-        let room = self.snd.plain_allowance();
-        if room.get() < len {
-            self.snd.on_cwnd_limited();
-            return Plain::Nothing;
-        }
-        let begun = self.plain_segment(len, now);
-        let (queued, usable) = (queued - len, usable - len);
-        if queued == 0 || usable == 0 {
-            return Plain::Begun(begun, Emitted::Last);
-        }
-        if queued.min(usable) >= mss
-            && self.snd.plain_allowance_after_one(room).get() < mss
-            && self.snd.scoreboard().len() < self.snd.record_limit()
-            // The first of a pace: when the next may leave is to be asked for.
-            && !self.snd.has_pace()
-        {
-            self.fills_window = true;
-            return Plain::Begun(begun, Emitted::Last);
-        }
-        Plain::Begun(begun, Emitted::MoreMayFollow)
-    }
-
-    /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
-    #[inline]
-    fn unsent_and_usable(&self) -> (u64, u64) {
-        let nxt = self.snd.nxt();
-        let edge = self.snd.una() + self.window.wnd();
-        (self.send_buf.end() + 1 - nxt, edge.saturating_sub(nxt))
     }
 
     /// The next segment with data or FIN where more than the windows has a say.
@@ -451,7 +316,7 @@ impl<T: TcpTypes> Connection<T> {
     /// Whether `len` bytes of what is queued, all of it if that `drains`, and with it the FIN may
     /// leave as a segment.
     #[inline]
-    fn is_worth_a_segment(&self, len: u64, drains: bool, fin: bool) -> bool {
+    pub(super) fn is_worth_a_segment(&self, len: u64, drains: bool, fin: bool) -> bool {
         let (nxt, held) = (self.snd.nxt(), self.hold.by_user());
         may_leave(Facts {
             len,
@@ -555,7 +420,7 @@ impl<T: TcpTypes> Connection<T> {
     /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO; or what the
     /// configuration has in its place.
     #[inline(never)] // Once a pause.
-    fn after_idle(&mut self, now: Instant) {
+    pub(super) fn after_idle(&mut self, now: Instant) {
         let last = self.snd.last_sent_at();
         if last == Instant::ZERO {
             return;

@@ -1,6 +1,6 @@
 //! What leaves, as packets.
 
-use super::output::{Due, Seldom};
+use super::due::{Due, Seldom};
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};

@@ -1,0 +1,145 @@
+//! What is to leave next, where nothing is amiss: new data, or an acknowledgement.
+
+use super::Emitted;
+use super::segment::Begun;
+use crate::buffer::SendBuffer;
+use crate::conn::rare::Rare;
+use crate::conn::state::State;
+use crate::conn::{Connection, Fin, TcpTypes};
+use narrows_congestion::Instant;
+
+/// What [`Connection::plain_data`] finds.
+pub(super) enum Plain {
+    /// No data leaves.
+    Nothing,
+    /// More than the windows has a say: [`Connection::rare_data`] knows.
+    Ask,
+    /// A segment.
+    Begun(Begun, Emitted),
+}
+
+/// What is to leave.
+pub(super) enum Due {
+    Nothing,
+    /// A segment as most are.
+    Plain(Begun, Emitted),
+    Seldom(Seldom),
+}
+
+/// What is not to be said in few words.
+#[derive(Clone, Copy)]
+pub(super) enum Seldom {
+    /// What [`Connection::rare_data`] gives; if that is nothing, an acknowledgement if it is due.
+    Data,
+    /// What [`Connection::rare_output`] gives.
+    Rare,
+    /// Whatever is due: nobody has looked.
+    Any,
+}
+
+impl<T: TcpTypes> Connection<T> {
+    /// What is to leave next.
+    #[inline(always)]
+    pub(super) fn due(&mut self, now: Instant) -> Due {
+        self.fills_window = false;
+        let rare = |rare: &Rare| rare.reset_due.is_some() || rare.snd_up.is_some();
+        if self.state != State::Established
+            || self.rare.as_changed().is_some_and(rare)
+            || self.ack.has_past()
+            || self.ooo.has_disorder()
+            || self.probe_keepalive
+        {
+            return Due::Seldom(Seldom::Rare);
+        }
+        let plain = match self.rests() {
+            true => Plain::Nothing,
+            false => self.plain_data(now),
+        };
+        match plain {
+            Plain::Begun(begun, made) => Due::Plain(begun, made),
+            Plain::Ask => Due::Seldom(Seldom::Data),
+            Plain::Nothing => self.ack_due(now),
+        }
+    }
+
+    /// An acknowledgement, if it is due. Of what could leave besides, nothing does.
+    #[inline(always)]
+    pub(super) fn ack_due(&mut self, now: Instant) -> Due {
+        if !(self.ack.is_due() || self.challenge_due) {
+            if self.trace.is_some() {
+                self.trace_held(now);
+            }
+            return Due::Nothing;
+        }
+        // That it is acknowledged changes nothing.
+        let made = match self.snd.validates_window() {
+            true => Emitted::MoreMayFollow,
+            false => Emitted::Last,
+        };
+        Due::Plain(self.begin_ack(), made)
+    }
+
+    /// All has been sent, nothing of it is to leave again, and nothing is to be noted of that.
+    #[inline]
+    pub(super) fn rests(&self) -> bool {
+        self.snd.nxt() == self.send_buf.end() + 1
+            && self.fin == Fin::Open
+            && !self.probe_window
+            && self.snd.rests()
+    }
+
+    /// The next segment with data where nothing is amiss, and nothing but the windows and what there
+    /// is to send says what leaves.
+    #[inline(always)]
+    pub(super) fn plain_data(&mut self, now: Instant) -> Plain {
+        if self.fin != Fin::Open
+            || self.probe_window
+            || self.path_mtu.is_searched()
+            || !self.snd.is_plain(now)
+        {
+            return Plain::Ask;
+        }
+        let mss = self.snd.mss().get();
+        let (queued, usable) = self.unsent_and_usable();
+        let len = queued.min(usable).min(mss);
+        let idle = self.snd.is_idle();
+        if len == 0 && (queued == 0 || !idle) {
+            return Plain::Nothing;
+        }
+        // A closed window is the persist timer's.
+        if len == 0 || (len < mss && !self.is_worth_a_segment(len, len == queued, false)) {
+            return Plain::Ask;
+        }
+        if idle {
+            self.after_idle(now);
+        }
+        let room = self.snd.plain_allowance();
+        if room.get() < len {
+            self.snd.on_cwnd_limited();
+            return Plain::Nothing;
+        }
+        let begun = self.plain_segment(len, now);
+        let (queued, usable) = (queued - len, usable - len);
+        if queued == 0 || usable == 0 {
+            return Plain::Begun(begun, Emitted::Last);
+        }
+        if queued.min(usable) >= mss
+            && self.snd.plain_allowance_after_one(room).get() < mss
+            && self.snd.scoreboard().len() < self.snd.record_limit()
+            // The first of a pace: when the next may leave is to be asked for.
+            && !self.snd.has_pace()
+        {
+            self.fills_window = true;
+            return Plain::Begun(begun, Emitted::Last);
+        }
+        Plain::Begun(begun, Emitted::MoreMayFollow)
+    }
+
+    /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
+    #[inline]
+    fn unsent_and_usable(&self) -> (u64, u64) {
+        let nxt = self.snd.nxt();
+        let edge = self.snd.una() + self.window.wnd();
+        (self.send_buf.end() + 1 - nxt, edge.saturating_sub(nxt))
+    }
+}
