@@ -158,8 +158,8 @@ impl std::error::Error for KnobError {}
 /// A [`Knob`] of a section for a field that is a [`Quantity`].
 ///
 /// ```
-/// use narrows_experiment::knob::{Kind, Knob, Knobs, Section};
-/// use narrows_experiment::knob;
+/// use narrows_run::knob::{Kind, Knob, Knobs, Section};
+/// use narrows_run::knob;
 ///
 /// #[derive(Debug, Default)]
 /// struct Pinging {
