@@ -58,10 +58,10 @@ impl SackBlocks {
     /// How many fit beside timestamps, if any, and nothing else.
     #[inline]
     pub const fn most_beside(timestamps: Option<Timestamps>) -> usize {
-        match timestamps {
-            Some(_) => 3,
-            None => 4,
-        }
+        most_behind(match timestamps {
+            Some(_) => TIMESTAMPS_LEN,
+            None => 0,
+        })
     }
 
     /// Append a block; `false` (and nothing done) when there are four already.
@@ -88,10 +88,7 @@ impl SackBlocks {
     /// Bytes of them as an option, aligned, where there is room for all.
     #[inline]
     pub const fn wire_len(&self) -> usize {
-        match self.len {
-            0 => 0,
-            len => 4 + 8 * len as usize,
-        }
+        sack_len(self.len as usize)
     }
 
     /// How many there are.
@@ -109,6 +106,23 @@ impl Eq for SackBlocks {}
 
 /// The most bytes a TCP header has for options (RFC 9293 section 3.1).
 pub const MAX_OPTIONS_LEN: usize = 40;
+
+/// Bytes of the timestamps option, aligned.
+const TIMESTAMPS_LEN: usize = 12;
+
+/// Bytes of so many SACK blocks as an option, aligned.
+const fn sack_len(blocks: usize) -> usize {
+    match blocks {
+        0 => 0,
+        n => 4 + 8 * n,
+    }
+}
+
+/// How many SACK blocks fit behind so many bytes of options.
+const fn most_behind(taken: usize) -> usize {
+    let most = MAX_OPTIONS_LEN.saturating_sub(taken + 4) / 8;
+    if most < 4 { most } else { 4 }
+}
 
 /// What to do when an option's length is 0, 1 or beyond the end, so that nothing after it can be
 /// made sense of (RFC 9293 MUST-7 demands only to be prepared).
@@ -138,17 +152,13 @@ impl TcpOptions {
     /// options other than SACK alone are too long, which `emit` refuses.
     #[inline]
     pub fn wire_len(&self) -> usize {
-        let sack = match self.sack_blocks_that_fit() {
-            0 => 0,
-            n => 4 + 8 * n,
-        };
+        let sack = sack_len(self.sack_blocks_that_fit());
         (self.len_before_sack() + sack + self.unknown_len()).next_multiple_of(4)
     }
 
     /// How many SACK blocks fit beside the other options.
     pub fn max_sack_blocks(&self) -> usize {
-        let taken = self.len_before_sack() + self.unknown_len() + 4;
-        (MAX_OPTIONS_LEN.saturating_sub(taken) / 8).min(4)
+        most_behind(self.len_before_sack() + self.unknown_len())
     }
 
     #[inline]
@@ -173,7 +183,7 @@ impl TcpOptions {
     fn len_before_sack(&self) -> usize {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let middle = match (self.timestamps, self.sack_permitted) {
-            (Some(_), _) => 12,
+            (Some(_), _) => TIMESTAMPS_LEN,
             (None, true) => 4,
             (None, false) => 0,
         };

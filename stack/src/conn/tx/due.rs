@@ -8,16 +8,6 @@ use crate::conn::state::State;
 use crate::conn::{Connection, Fin, TcpTypes};
 use narrows_congestion::Instant;
 
-/// What [`Connection::plain_data`] finds.
-pub(super) enum Plain {
-    /// No data leaves.
-    Nothing,
-    /// More than the windows has a say: [`Connection::rare_data`] knows.
-    Ask,
-    /// A segment.
-    Begun(Begun, Emitted),
-}
-
 /// What is to leave.
 pub(super) enum Due {
     Nothing,
@@ -51,14 +41,13 @@ impl<T: TcpTypes> Connection<T> {
         {
             return Due::Seldom(Seldom::Rare);
         }
-        let plain = match self.rests() {
-            true => Plain::Nothing,
+        let data = match self.rests() {
+            true => Due::Nothing,
             false => self.plain_data(now),
         };
-        match plain {
-            Plain::Begun(begun, made) => Due::Plain(begun, made),
-            Plain::Ask => Due::Seldom(Seldom::Data),
-            Plain::Nothing => self.ack_due(now),
+        match data {
+            Due::Nothing => self.ack_due(now),
+            data => data,
         }
     }
 
@@ -91,24 +80,24 @@ impl<T: TcpTypes> Connection<T> {
     /// The next segment with data where nothing is amiss, and nothing but the windows and what there
     /// is to send says what leaves.
     #[inline(always)]
-    pub(super) fn plain_data(&mut self, now: Instant) -> Plain {
+    pub(super) fn plain_data(&mut self, now: Instant) -> Due {
         if self.fin != Fin::Open
             || self.probe_window
             || self.path_mtu.is_searched()
             || !self.snd.is_plain(now)
         {
-            return Plain::Ask;
+            return Due::Seldom(Seldom::Data);
         }
         let mss = self.snd.mss().get();
         let (queued, usable) = self.unsent_and_usable();
         let len = queued.min(usable).min(mss);
         let idle = self.snd.is_idle();
         if len == 0 && (queued == 0 || !idle) {
-            return Plain::Nothing;
+            return Due::Nothing;
         }
         // A closed window is the persist timer's.
         if len == 0 || (len < mss && !self.is_worth_a_segment(len, len == queued, false)) {
-            return Plain::Ask;
+            return Due::Seldom(Seldom::Data);
         }
         if idle {
             self.after_idle(now);
@@ -116,12 +105,12 @@ impl<T: TcpTypes> Connection<T> {
         let room = self.snd.plain_allowance();
         if room.get() < len {
             self.snd.on_cwnd_limited();
-            return Plain::Nothing;
+            return Due::Nothing;
         }
         let begun = self.plain_segment(len, now);
         let (queued, usable) = (queued - len, usable - len);
         if queued == 0 || usable == 0 {
-            return Plain::Begun(begun, Emitted::Last);
+            return Due::Plain(begun, Emitted::Last);
         }
         if queued.min(usable) >= mss
             && self.snd.plain_allowance_after_one(room).get() < mss
@@ -130,9 +119,9 @@ impl<T: TcpTypes> Connection<T> {
             && !self.snd.has_pace()
         {
             self.fills_window = true;
-            return Plain::Begun(begun, Emitted::Last);
+            return Due::Plain(begun, Emitted::Last);
         }
-        Plain::Begun(begun, Emitted::MoreMayFollow)
+        Due::Plain(begun, Emitted::MoreMayFollow)
     }
 
     /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.

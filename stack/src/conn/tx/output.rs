@@ -1,6 +1,6 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
-use super::due::{Due, Plain, Seldom};
+use super::due::{Due, Seldom};
 use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::mtu_probing::NextProbe;
@@ -197,9 +197,9 @@ impl<T: TcpTypes> Connection<T> {
             return self.rare_data(now, out);
         }
         match self.plain_data(now) {
-            Plain::Nothing => None,
-            Plain::Ask => self.rare_data(now, out),
-            Plain::Begun(begun, made) => {
+            Due::Nothing => None,
+            Due::Seldom(_) => self.rare_data(now, out),
+            Due::Plain(begun, made) => {
                 self.put(begun, now, out);
                 Some(made)
             }

@@ -4,9 +4,10 @@ use super::due::{Due, Seldom};
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
-use crate::wire::{Beside, Headers, IpHeader, PlainSegment, TcpHeader};
+use crate::wire::{Beside, Ecn, Headers, IpHeader, PlainHeader, PlainSegment, TcpHeader};
 use core::ops::Range;
 use narrows_congestion::{ByteCount, Instant};
+use std::net::Ipv4Addr;
 
 /// Header, header, payload, and how much of that each segment has into which a device cuts it.
 pub(crate) type Packet<V> = (IpHeader, TcpHeader, V, ByteCount);
@@ -45,20 +46,14 @@ impl<T: TcpTypes> Connection<T> {
         place: &mut Option<R>,
         make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> Option<Emitted> {
-        let Some([src, dst]) = self.ends.v4() else {
+        let Some(ends) = self.ends.v4() else {
             return self.transmit_other(Seldom::Any, now, place, make);
         };
         match self.due(now) {
             Due::Nothing => None,
             Due::Plain(begun, made) => {
-                let segment = PlainSegment {
-                    src,
-                    dst,
-                    tcp: self.header_here(begun.seq, begun.flags, now),
-                    ecn: begun.ecn,
-                    dscp: self.ends.dscp,
-                    hop_limit: self.config.hop_limit,
-                };
+                let tcp = self.header_here(begun.seq, begun.flags, now);
+                let segment = self.segment_between(ends, tcp, begun.ecn);
                 let payload = self.leaving(begun.payload);
                 *place = Some(make(Headers::Plain(&segment), payload));
                 Some(made)
@@ -147,15 +142,26 @@ impl<T: TcpTypes> Connection<T> {
     /// The same without what goes beside, if it is of IPv4.
     #[inline]
     fn segment_v4(&self, out: &Output) -> Option<PlainSegment> {
-        let [src, dst] = self.ends.v4()?;
-        Some(PlainSegment {
+        let ends = self.ends.v4()?;
+        Some(self.segment_between(ends, out.tcp, out.ecn))
+    }
+
+    /// The headers of its packet between these addresses.
+    #[inline(always)]
+    fn segment_between(
+        &self,
+        [src, dst]: [Ipv4Addr; 2],
+        tcp: PlainHeader,
+        ecn: Ecn,
+    ) -> PlainSegment {
+        PlainSegment {
             src,
             dst,
-            tcp: out.tcp,
-            ecn: out.ecn,
+            tcp,
+            ecn,
             dscp: self.ends.dscp,
             hop_limit: self.config.hop_limit,
-        })
+        }
     }
 
     /// Its payload: it leaves.
