@@ -47,8 +47,8 @@ impl Entry {
 /// Timers by host number, smallest `(time, number)` first.
 #[derive(Clone, Debug)]
 pub struct Timers {
-    /// Ascending, `known` of them: [`KNOWN`] unless there are no others, and room for one more. Where
-    /// there is none the first place says so.
+    /// Ascending, `known` of them: [`KNOWN`] unless there are no others. Where there is none the places
+    /// say so, of which the last always is one.
     first: [Entry; KNOWN + 1],
     known: usize,
     /// All later than those.
@@ -135,22 +135,26 @@ impl Timers {
         let Some(at) = self.first().iter().position(|e| e.id() == id) else {
             return false;
         };
-        self.first.copy_within(at + 1..self.known, at);
+        // Written so that it is a few moves, and not a call that moves any number of them.
+        for i in 0..KNOWN {
+            if i >= at {
+                self.first[i] = self.first[i + 1];
+            }
+        }
         self.known -= 1;
-        self.first[self.known] = Entry::NONE;
         true
     }
 
     /// Puts in what is before the last of the first.
     fn put_in(&mut self, entry: Entry) {
-        let at = self.first().partition_point(|&e| e < entry);
-        self.first.copy_within(at..self.known, at + 1);
-        self.first[at] = entry;
-        self.known += 1;
-        if self.known > KNOWN {
-            self.known = KNOWN;
-            let last = self.first[KNOWN];
-            self.others.set(last.id(), last.time());
+        let mut later = entry;
+        for place in &mut self.first[..KNOWN] {
+            (*place, later) = ((*place).min(later), (*place).max(later));
+        }
+        if self.known == KNOWN {
+            self.others.set(later.id(), later.time());
+        } else {
+            self.known += 1;
         }
     }
 }

@@ -266,38 +266,40 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 return Halt::EventLimit;
             }
             let timer = self.timers.next_time();
-            let Some(event) = self.network.events.pop_until(timer.min(end)) else {
-                if timer <= end
-                    && let Some(host) = self.timers.next_id()
-                {
-                    if !self.step_to(timer) {
-                        return Halt::Standstill;
-                    }
-                    if self.fire(HostId(host)) && !goes_on(self) {
-                        return Halt::Stopped;
-                    }
-                    if self.network.overflowed {
-                        return Halt::PacketLimit;
-                    }
+            let event = self.network.events.pop_until(timer.min(end));
+            // Where both a packet and a timer lead to is here once: it is much of the code of either.
+            let (host, fired) = if let Some(event) = event {
+                let now = event.time;
+                if !self.step_to(now) {
+                    return Halt::Standstill;
+                }
+                // Each way out of it goes on by itself.
+                let Some((host, slot)) = self.network.handle(event, &mut self.tap) else {
+                    self.attend();
+                    continue;
+                };
+                self.attend();
+                self.hosts[host.index()].handle_packet(now.to_instant(), self.network.packet(slot));
+                self.network.release(slot);
+                (host, false)
+            } else if timer <= end
+                && let Some(host) = self.timers.next_id()
+            {
+                if !self.step_to(timer) {
+                    return Halt::Standstill;
+                }
+                if !self.fire(HostId(host)) {
                     continue;
                 }
+                (HostId(host), true)
+            } else {
                 return self.ended(time, end);
             };
-            let now = event.time;
-            if !self.step_to(now) {
-                return Halt::Standstill;
+            self.serve_here(host, self.now, self.now.to_instant());
+            if fired {
+                self.fired(host);
             }
-            // Each way out of it goes on by itself.
-            let Some((host, slot)) = self.network.handle(event, &mut self.tap) else {
-                self.attend();
-                continue;
-            };
-            self.attend();
-            let instant = now.to_instant();
-            self.hosts[host.index()].handle_packet(instant, self.network.packet(slot));
-            self.network.release(slot);
-            self.serve_here(host, now, instant);
-            if self.network.overflowed {
+            if self.network.overflowed && (!fired || goes_on(self)) {
                 return Halt::PacketLimit;
             }
             if !goes_on(self) {
@@ -366,7 +368,9 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         self.events - self.events_before_now <= self.limits.events_at_once
     }
 
-    /// A host's timer is due. False if it turns out that nothing was.
+    /// A host's timer is due. False if it turns out that nothing was; else it is to be served, and has
+    /// [`Self::fired`] then.
+    #[inline(never)]
     fn fire(&mut self, host: HostId) -> bool {
         let now = self.now;
         let slot = &mut self.slots[host.index()];
@@ -386,11 +390,16 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             h.handle_timeout(instant);
         }
         let happened = starts || due || nic_wakes;
-        if happened {
-            self.serve(host);
-        } else {
+        if !happened {
             self.arm(host);
+            self.fired(host);
         }
+        happened
+    }
+
+    /// A host's timer was due, and what became of that is done.
+    #[inline(never)]
+    fn fired(&mut self, host: HostId) {
         if self.slots[host.index()].armed == SimTime::MAX {
             self.timers.cancel(host.0);
         }
@@ -399,7 +408,6 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             self.ahead
                 .of_timers(hosts, slots, &self.timers, &self.network);
         }
-        happened
     }
 
     /// Lets a host send what it wants, and arms its timer.
