@@ -219,6 +219,7 @@ const fn slots_of(chunk: usize) -> usize {
 }
 
 /// Chunk and place in it of a slot behind those of the list; of any other, none that exists.
+#[inline]
 const fn place_of(index: usize) -> (usize, usize) {
     // The chunks begin where this is a power of two.
     let at = index.wrapping_sub(1);

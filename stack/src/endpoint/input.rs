@@ -68,7 +68,7 @@ impl<T: TcpTypes> Endpoint<T> {
     fn look_ahead(&mut self, slot: u32) {
         let slots = &self.slots;
         let turns = match &mut self.turns {
-            Some(turns) if turns.holds(slots.len()) => turns,
+            Some(turns) if turns.holds(slot) => turns,
             turns => turns.insert(Box::new(Turns::of(slots.len()))),
         };
         let Some(foreseen) = turns.took(slot) else {

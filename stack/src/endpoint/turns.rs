@@ -53,9 +53,10 @@ impl Turns {
         }
     }
 
-    /// Whether it is for so many.
-    pub(super) fn holds(&self, slots: usize) -> bool {
-        2 * slots < self.order.len()
+    /// Whether it is for as many as there are with `slot` among them.
+    #[inline]
+    pub(super) fn holds(&self, slot: u32) -> bool {
+        2 * (slot as usize + 1) < self.order.len()
     }
 
     fn place(&self, turn: usize) -> usize {
@@ -196,6 +197,6 @@ mod tests {
     fn holds_two_turns_of_each() {
         let turns = Turns::of(1_985);
         assert_eq!(turns.order.len(), 4_096);
-        assert!(turns.holds(1_985) && turns.holds(2_047) && !turns.holds(2_048));
+        assert!(turns.holds(1_984) && turns.holds(2_046) && !turns.holds(2_047));
     }
 }
