@@ -2,7 +2,9 @@
 
 use super::content::{Extent, Piece};
 use hyper::StatusCode;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::libc::RESOLVE_CACHED;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -69,9 +71,11 @@ impl Root {
         let text = decode(path)?;
         let within = within(&text).filter(|w| !w.as_os_str().is_empty() && !path.ends_with('/'))?;
         // Looked at before it is opened: opening a pipe, or a tape, does something.
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let bounds = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
-        let place = openat2(&self.folder, &within, flags, Mode::empty(), bounds).ok()?;
+        let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+        let bounds = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let bounds = bounds | ResolveFlag::from_bits_retain(RESOLVE_CACHED);
+        let how = OpenHow::new().flags(flags).resolve(bounds);
+        let place = openat2(&self.folder, &within, how).ok()?;
         let place = File::from(place);
         let meta = place.metadata().ok().filter(fs::Metadata::is_file)?;
         let file = File::open(format!("/proc/self/fd/{}", place.as_raw_fd())).ok()?;
@@ -151,13 +155,11 @@ fn status(e: io::Error) -> StatusCode {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StatusCode::NOT_FOUND,
         io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
         io::ErrorKind::InvalidFilename => StatusCode::URI_TOO_LONG,
-        _ => match e.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        _ => match e.raw_os_error().map(Errno::from_raw) {
             // Links in a circle name nothing.
-            Some(rustix::io::Errno::LOOP) => StatusCode::NOT_FOUND,
+            Some(Errno::ELOOP) => StatusCode::NOT_FOUND,
             // Descriptors come back when others have been answered.
-            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Some(Errno::EMFILE | Errno::ENFILE) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         },
     }
@@ -229,7 +231,8 @@ fn kind(path: &Path) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, FileType, mknodat};
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
     use std::os::unix::fs::symlink;
 
     /// A folder, `root` in it, which is gone when dropped.
@@ -314,8 +317,8 @@ mod tests {
     fn a_list_has_what_is_served_and_nothing_else() {
         let site = Site::new("list");
         let at = |name: &str| site.base.join("root").join(name);
-        let mode = Mode::RUSR | Mode::WUSR;
-        mknodat(CWD, at("pipe"), FileType::Fifo, mode, 0).unwrap();
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        mkfifo(&at("pipe"), mode).unwrap();
         symlink("nowhere", at("dangling")).unwrap();
         symlink("circle", at("circle")).unwrap();
         symlink("..", at("up")).unwrap();
@@ -341,8 +344,8 @@ mod tests {
     fn what_is_refused_and_how() {
         let site = Site::new("refused");
         let root = site.base.join("root");
-        let mode = Mode::RUSR | Mode::WUSR;
-        mknodat(CWD, root.join("pipe"), FileType::Fifo, mode, 0).unwrap();
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        mkfifo(&root.join("pipe"), mode).unwrap();
         symlink("circle", root.join("circle")).unwrap();
         let long = "/x".repeat(3_500);
         for (path, expected) in [
@@ -358,7 +361,7 @@ mod tests {
             assert_eq!(found, expected, "{:.20}", path);
             assert!(site.root.find_at_once(path).is_none(), "{:.20}", path);
         }
-        let busy = io::Error::from(rustix::io::Errno::MFILE);
+        let busy = io::Error::from(Errno::EMFILE);
         assert_eq!(status(busy), StatusCode::SERVICE_UNAVAILABLE);
     }
 }
