@@ -15,9 +15,9 @@ use crate::net::stats::{DropReason, PortStats};
 use crate::outcome::{FlowOutcome, HostOutcome, Opening, PortOutcome, RunOutcome};
 use crate::parts::{Clock, Time};
 use crate::probe::{Instrument, View};
-use crate::sim::tap::Tap;
 use crate::sim::time::SimTime;
 use crate::sim::world::World;
+use crate::simulate::Ears;
 use crate::traffic::{HostApp, Log, Opened, Opener};
 use narrows::congestion::order::OrderedMap;
 use narrows::conn::Connection;
@@ -26,7 +26,7 @@ use narrows::recovery::SenderStats;
 use narrows::{ByteCount, Rate};
 
 /// The world of a run.
-type RunWorld<T> = World<TcpHost<HostApp>, T>;
+pub(crate) type RunWorld<'t> = World<TcpHost<HostApp>, Ears<'t>>;
 
 /// Whether the run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Before the first event; without a warm-up it is measured from here on.
-    pub(crate) fn prepare<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>) {
+    pub(crate) fn prepare(&mut self, world: &mut RunWorld<'_>) {
         self.each(world, |instrument, view| instrument.prepare(view));
         if self.warm_up() == SimTime::ZERO {
             self.begin(world, Snapshot::default());
@@ -187,7 +187,7 @@ impl<'a> Watch<'a> {
     }
 
     /// The warm-up is over.
-    fn begin<T: Tap<SimPacket>>(&mut self, world: &mut RunWorld<T>, counters: Snapshot) {
+    fn begin(&mut self, world: &mut RunWorld<'_>, counters: Snapshot) {
         let now = world.now();
         self.warm = Some(counters);
         for port in (0..world.network().ports()).map(PortId) {
@@ -196,9 +196,9 @@ impl<'a> Watch<'a> {
         self.each(world, |instrument, view| instrument.begin(view));
     }
 
-    fn each<T: Tap<SimPacket>>(
+    fn each(
         &mut self,
-        world: &mut RunWorld<T>,
+        world: &mut RunWorld<'_>,
         mut call: impl FnMut(&mut dyn Instrument, &mut View<'_>),
     ) {
         let now = world.now();
@@ -239,11 +239,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Looks, and changes what is to be changed.
-    pub(crate) fn look<T: Tap<SimPacket>>(
-        &mut self,
-        world: &mut RunWorld<T>,
-        log: &Log,
-    ) -> Result<Next, RunError> {
+    pub(crate) fn look(&mut self, world: &mut RunWorld<'_>, log: &Log) -> Result<Next, RunError> {
         let now = world.now();
         for change in self.changes.take_due(now) {
             // Each was tried before.
@@ -268,9 +264,9 @@ impl<'a> Watch<'a> {
 
     /// What the run gave. Each part of the world goes when all is told of it: a large one
     /// and its outcome need not be there side by side.
-    pub(crate) fn finish<T: Tap<SimPacket>>(
+    pub(crate) fn finish(
         mut self,
-        mut world: RunWorld<T>,
+        mut world: RunWorld<'_>,
         outcome: Outcome,
         log: &Log,
     ) -> RunOutcome {
@@ -437,7 +433,7 @@ impl<'a> Watch<'a> {
 }
 
 impl Snapshot {
-    fn take<T: Tap<SimPacket>>(world: &mut RunWorld<T>, log: &Log) -> Self {
+    fn take(world: &mut RunWorld<'_>, log: &Log) -> Self {
         let at = world.now();
         let ends = world.hosts().iter().map(|host| {
             let end = |opened: &Opened| host.tcp().connection(opened.conn).map(End::of);
@@ -465,7 +461,7 @@ impl Snapshot {
     }
 
     /// By traffic: how many connections are opening.
-    fn openings<T: Tap<SimPacket>>(world: &RunWorld<T>) -> Vec<u64> {
+    fn openings(world: &RunWorld<'_>) -> Vec<u64> {
         let mut all = Vec::new();
         for host in world.hosts() {
             for opened in host.app.opened() {

@@ -240,6 +240,25 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         &mut self.tap
     }
 
+    /// The same world with somebody else who listens, and who did before. What does not run is so
+    /// compiled for one tap only, whoever listens while it runs.
+    pub fn heard_by<U: Tap<H::Packet>>(self, tap: U) -> (World<H, U>, T) {
+        let world = World {
+            hosts: self.hosts,
+            slots: self.slots,
+            network: self.network,
+            made: self.made,
+            timers: self.timers,
+            now: self.now,
+            events: self.events,
+            events_before_now: self.events_before_now,
+            limits: self.limits,
+            tap,
+            ahead: self.ahead,
+        };
+        (world, self.tap)
+    }
+
     /// Takes the world apart.
     pub fn into_parts(self) -> (Vec<H>, Network<H::Packet>, T) {
         (self.hosts, self.network, self.tap)

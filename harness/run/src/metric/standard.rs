@@ -87,6 +87,7 @@ fn spans(scope: &Scope<'_>, of: impl Fn(SpanKind) -> bool) -> Option<Measured> {
 }
 
 impl Default for Metrics {
+    #[inline]
     fn default() -> Self {
         Self::standard()
     }
@@ -94,12 +95,15 @@ impl Default for Metrics {
 
 impl Metrics {
     /// What narrows brings along.
+    // Compiled where it is called, as what it says of each runs once.
+    #[inline]
     pub fn standard() -> Self {
         Self(all())
     }
 }
 
 /// All of them.
+#[inline]
 fn all() -> Vec<Metric> {
     vec![
         Metric::new(

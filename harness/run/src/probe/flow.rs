@@ -63,6 +63,7 @@ impl Probe for FlowProbe {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let traffic = match &self.traffic {
             None => None,

@@ -46,6 +46,7 @@ impl Probe for PauseProbe {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         on.each_port("on", &self.on, |port, name| Watch {
             port,

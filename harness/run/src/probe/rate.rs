@@ -114,6 +114,7 @@ impl Probe for RateProbe {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let late = self.late;
         if let Some(short) = self.every.iter().find(|every| **every <= late) {

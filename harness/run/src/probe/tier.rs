@@ -56,6 +56,7 @@ impl Probe for TierProbe {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &Site<'_>) -> Result<Vec<Box<dyn Instrument>>, Invalid> {
         let mut all: Vec<(String, Vec<PortId>)> = Vec::new();
         for pattern in &self.on {

@@ -62,6 +62,7 @@ impl Traffic for AllToAll {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let hosts = on.hosts("hosts", &self.hosts)?;
         if hosts.len() < 2 {
@@ -182,6 +183,7 @@ impl Role for Node {
         }
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         self.opening.poll_timeout()
     }

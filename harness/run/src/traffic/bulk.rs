@@ -131,6 +131,7 @@ impl Traffic for Bulk {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let from = on.hosts("from", &self.from)?;
         let to = on.hosts("to", &self.to)?;
@@ -220,6 +221,7 @@ impl Role for Sender {
         self.open_due(io);
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         let (after, _) = self.to_open.last()?;
         Some(self.started? + *after)

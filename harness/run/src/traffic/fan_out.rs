@@ -187,6 +187,7 @@ impl Traffic for FanOut {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let hosts = on.hosts("hosts", &self.hosts)?;
         let servers = match &self.servers {
@@ -418,6 +419,7 @@ impl Role for Node {
         self.take_arrivals(io);
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         let arrival = self.arrivals.as_ref().map(Arrivals::next);
         arrival.or(self.opening.poll_timeout())

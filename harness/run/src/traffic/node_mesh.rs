@@ -133,6 +133,7 @@ impl Traffic for NodeMesh {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let hosts = on.hosts("hosts", &self.hosts)?;
         if hosts.len() < 2 {
@@ -410,6 +411,7 @@ impl Role for Node {
         self.take_arrivals(io);
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         let arrival = self.arrivals.as_ref().map(Arrivals::next);
         let times = [arrival, self.alarms.next(), self.opening.poll_timeout()];

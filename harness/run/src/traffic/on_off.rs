@@ -98,6 +98,7 @@ impl Traffic for OnOff {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         if self.idle.mean().is_zero() {
             let why = "without idle periods it is bulk traffic";
@@ -256,6 +257,7 @@ impl Role for Sender {
         self.write_due(io);
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         self.alarms.next().or(self.opening.poll_timeout())
     }

@@ -129,6 +129,7 @@ impl Role for Receiver {
         }
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         self.rests.as_ref().and_then(|rests| rests.alarms.next())
     }

@@ -151,6 +151,7 @@ impl Traffic for Ring {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let hosts = on.hosts("hosts", &self.hosts)?;
         let n = hosts.len();
@@ -368,6 +369,7 @@ impl Role for Node {
         }
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         self.opening.poll_timeout()
     }

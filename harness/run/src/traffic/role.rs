@@ -38,6 +38,8 @@ pub trait Role: fmt::Debug {
     }
 
     /// When it wants [`Self::timeout`] to be called. Asked after each other call.
+    // A short one would be compiled where the role becomes a box too, and `Traffic::install`, which runs once, is
+    // `#[inline]` for that very reason: in a crate that is not optimised. So those here are `#[inline(never)]`.
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }

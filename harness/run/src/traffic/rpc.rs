@@ -144,6 +144,7 @@ impl Traffic for Rpc {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let clients = on.hosts("clients", &self.clients)?;
         let servers = on.hosts("servers", &self.servers)?;
@@ -366,6 +367,7 @@ impl Role for Client {
         }
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         self.alarms.next()
     }
@@ -442,6 +444,7 @@ impl Role for Server {
         }
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         self.alarms.next()
     }

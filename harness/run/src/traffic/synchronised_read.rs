@@ -134,6 +134,7 @@ impl Traffic for SynchronisedRead {
         Box::new(self.clone())
     }
 
+    #[inline] // It runs once.
     fn install(&self, on: &mut Placement<'_>) -> Result<(), TrafficError> {
         let client = on.host("client", &self.client)?;
         let servers = on.others("servers", &self.servers, client)?;
@@ -360,6 +361,7 @@ impl Role for Client {
         self.ask(io);
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         let batch = self.read.batch.map_or(usize::MAX, |batch| batch as usize);
         let waits = !self.to_ask.is_empty() && self.asked_at_once < batch;
@@ -420,6 +422,7 @@ impl Role for Server {
         self.answer(io);
     }
 
+    #[inline(never)] // As `Role` says.
     fn poll_timeout(&self) -> Option<Instant> {
         self.due.front().map(|(at, _)| *at)
     }
