@@ -22,6 +22,7 @@ const LEAST_PERCENT: u64 = 5;
 const HIGH_FLOOR: Duration = Duration::from_millis(10);
 
 /// What the gaps of `ledger` ask for, what costs most first; nothing twice.
+#[inline] // Called once, or by nobody here: compiled where it is.
 pub fn advice(ledger: &Ledger) -> Vec<Advice> {
     let lost = ledger.lost().time;
     let mut all: Vec<Advice> = Vec::new();

@@ -152,6 +152,7 @@ impl Ledger {
     }
 
     /// What it comes to, in sentences; the first says the most.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn story(&self) -> Vec<String> {
         let lost = self.lost();
         let mut story = Vec::new();

@@ -100,6 +100,7 @@ impl Place {
     }
 
     /// The gaps, with the ends of their connections.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     fn gaps(mut self) -> Vec<(Gap, [SocketAddr; 2])> {
         self.analyzer.finish();
         let mut gaps = Vec::new();
@@ -181,6 +182,7 @@ impl Tap<SimPacket> for Places {
 ///
 /// # Errors
 /// Those of [`Experiment::run`].
+#[inline] // Called once, or by nobody here: compiled where it is.
 pub fn observe(
     experiment: &Experiment,
     registry: &Registry,

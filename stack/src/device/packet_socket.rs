@@ -74,6 +74,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// If there is no such interface, it has frames of another kind, or the caller may not.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn open(name: &str, snap: usize) -> Result<Self, InterfaceError> {
         let failed = |doing, source| InterfaceError {
             wanted: Use::Hear,

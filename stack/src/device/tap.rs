@@ -110,6 +110,7 @@ impl Tap {
     ///
     /// # Errors
     /// What failed, and what could be done about it.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn open(name: &str, config: &TapConfig) -> Result<Self, InterfaceError> {
         Self::open_with(name, config, 0)
     }
@@ -122,6 +123,7 @@ impl Tap {
     ///
     /// # Errors
     /// What failed, and what could be done about it.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn open_queues(
         name: &str,
         config: &TapConfig,
@@ -135,6 +137,7 @@ impl Tap {
         Ok(all)
     }
 
+    #[inline] // Called once, or by nobody here: compiled where it is.
     fn open_with(
         name: &str,
         config: &TapConfig,

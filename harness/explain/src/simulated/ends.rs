@@ -121,6 +121,7 @@ impl Tap<SimPacket> for Captures {
 ///
 /// # Errors
 /// Those of [`Experiment::run`].
+#[inline] // Called once, or by nobody here: compiled where it is.
 pub fn observe_ends(
     experiment: &Experiment,
     registry: &Registry,

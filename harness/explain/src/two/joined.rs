@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 impl Path {
     /// The connections of `second` that `first` has as well, by their numbers: those that have packets
     /// in common, and of those that nobody knows of which those that were at the same time.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     fn same(&self, first: &Explanation, second: &Explanation) -> BTreeMap<u64, u64> {
         type Key = ([SocketAddr; 2], Option<[usize; 2]>);
         let key = |capture: usize, c: &Connection| -> Key {
@@ -47,6 +48,7 @@ impl Path {
     /// and those that only the second has come after them; of packets each gap says in which capture
     /// they are ([`Between::capture`](crate::gap::Between::capture)).
     #[must_use]
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn explain(mut self, first: &Explanation, second: &Explanation) -> Explanation {
         let (gaps, connections) = first.limits();
         let mut all = Explanation::new(gaps, connections);

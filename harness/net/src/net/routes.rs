@@ -170,6 +170,7 @@ impl Routes {
     }
 
     /// Number of shortest paths from one host to another, at most `u64::MAX`; 1 to itself.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn paths(&self, from: HostId, to: HostId) -> u64 {
         if from == to {
             return 1;

@@ -179,6 +179,8 @@ impl Default for Topologies {
 
 impl Topologies {
     /// Star, dumbbell, parking lot, leaf-spine and fat-tree.
+    // A graph is made once for a run: it is compiled where it is called, as `Graph` does what takes time.
+    #[inline]
     pub fn standard() -> Self {
         Self(vec![
             star::topology(),

@@ -112,6 +112,7 @@ impl EcnDraw {
     ///
     /// # Errors
     /// What the kernel lacks.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn attach(interface: u32, draw: Draw) -> Result<Self, MarkingError> {
         Hook::attach(interface, Place::OnArrival, |map| program(draw, map)).map(Self)
     }

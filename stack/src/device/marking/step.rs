@@ -92,6 +92,7 @@ impl EcnStep {
     ///
     /// # Errors
     /// What the kernel lacks.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn attach(interface: u32, above: QueueDepth) -> Result<Self, MarkingError> {
         let btf = Btf::of_kernel().map_err(MarkingError::NoTypes)?;
         let unknown = || io::Error::new(io::ErrorKind::NotFound, "no such struct or function");

@@ -182,6 +182,7 @@ impl Xdp {
     ///
     /// # Errors
     /// What failed, and what could be done about it.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn open_queues(name: &str, config: &XdpConfig, queues: u32) -> Result<Vec<Self>, XdpError> {
         let failed = |step| failed(step, name, config.queue);
         let wrong = |what: &str| {

@@ -183,6 +183,7 @@ impl Conn {
         taken
     }
 
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub(super) fn poll_peek(
         &self,
         cx: &Context<'_>,

@@ -284,6 +284,7 @@ impl TcpSocket {
     ///
     /// # Errors
     /// `AddrInUse`, or `InvalidInput` for a configuration out of range.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         let local = self.local_addr()?;
         let nodelay = !self.tcp.nagle;

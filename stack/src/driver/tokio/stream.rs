@@ -61,6 +61,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// As reading.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn poll_peek(
         &self,
         cx: &mut Context<'_>,
@@ -263,6 +264,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         let conn = &self.conn;
         conn.nodelay.store(nodelay, Ordering::Relaxed);
@@ -276,6 +278,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn cork(&self) -> io::Result<bool> {
         let mut core = self.conn.stack.shared.lock();
         Ok(core.sock(self.conn.id)?.1.is_corked())
@@ -286,6 +289,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn set_cork(&self, corked: bool) -> io::Result<()> {
         let conn = &self.conn;
         conn.stack.shared.with(|core, _| {
@@ -298,6 +302,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn notsent_lowat(&self) -> io::Result<Option<u32>> {
         let mut core = self.conn.stack.shared.lock();
         let lowat = core.sock(self.conn.id)?.1.config().buffers.notsent_lowat;
@@ -311,6 +316,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn set_notsent_lowat(&self, lowat: Option<u32>) -> io::Result<()> {
         let lowat = lowat.map(ByteCount::from);
         let conn = &self.conn;
@@ -324,6 +330,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn ttl(&self) -> io::Result<u32> {
         let mut core = self.conn.stack.shared.lock();
         let (_, conn) = core.sock(self.conn.id)?;
@@ -334,6 +341,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `InvalidInput` for another number; when the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         let ttl = hop_limit(ttl)?;
         let conn = &self.conn;
@@ -377,6 +385,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         let conn = &self.conn;
         conn.stack.shared.with(|core, now| {
@@ -389,6 +398,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// None; the signature is tokio's.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         let mut core = self.conn.stack.shared.lock();
         let closed = match core.sock(self.conn.id) {
@@ -404,6 +414,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn info(&self) -> io::Result<TcpInfo> {
         let mut core = self.conn.stack.shared.lock();
         let (_, conn) = core.sock(self.conn.id)?;
@@ -415,6 +426,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn trace(&self, capacity: usize) -> io::Result<TraceStream> {
         let (sink, stream) = super::trace::channel(capacity);
         let conn = &self.conn;

@@ -401,6 +401,7 @@ impl Scoreboard {
     ///
     /// # Panics
     /// If they do not.
+    #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn check_invariants(&self) {
         let sum = |f: &dyn Fn(&SentSegment) -> bool| -> u64 {
             self.iter().filter(|r| f(r)).map(|r| r.end - r.start).sum()

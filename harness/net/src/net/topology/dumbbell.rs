@@ -26,6 +26,7 @@ pub struct Dumbbell {
 
 impl Dumbbell {
     /// `pairs` hosts on each side, all attached alike; no pools.
+    #[inline]
     pub fn uniform(pairs: usize, attachment: &Attachment, bottleneck: &Egress) -> Self {
         Self {
             left: vec![attachment.clone(); pairs],
@@ -40,6 +41,7 @@ impl Dumbbell {
     ///
     /// # Errors
     /// If a pool's alpha has a zero denominator, or there are too many hosts.
+    #[inline]
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         let hosts = self.left.len() as u64 + self.right.len() as u64;
         let mut graph = Graph::sized(hosts, 2, 1)?;
@@ -63,6 +65,7 @@ impl Dumbbell {
 }
 
 /// The dumbbell under its name.
+#[inline]
 pub(super) fn topology() -> Topology {
     let hosts = |name, about| Parameter {
         name,

@@ -38,6 +38,7 @@ impl FatTree {
     /// # Errors
     /// If k is odd or out of range, a pool's alpha has a zero denominator, or a flowlet table has
     /// no entries, or too many.
+    #[inline]
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         if !(2..=MAX_K).contains(&self.k) || !self.k.is_multiple_of(2) {
             return Err(TopologyError::Parameter {
@@ -95,6 +96,7 @@ impl FatTree {
 }
 
 /// The fat-tree under its name.
+#[inline]
 pub(super) fn topology() -> Topology {
     Topology::new(
         NAME,

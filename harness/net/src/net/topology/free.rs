@@ -80,6 +80,7 @@ impl FreeGraph {
     /// # Errors
     /// If a name is taken, unknown or none, a host has two links, or a link leads from a node to
     /// itself.
+    #[inline]
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         let [hosts, switches, links] =
             [self.hosts.len(), self.switches.len(), self.links.len()].map(|n| n as u64);

@@ -39,6 +39,7 @@ impl LeafSpine {
     /// # Errors
     /// If there is nothing of something, a pool's alpha has a zero denominator, a flowlet table
     /// has no entries or too many, or there are too many hosts or links.
+    #[inline]
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         at_least(NAME, "leaves", self.leaves, 1)?;
         at_least(NAME, "spines", self.spines, 1)?;
@@ -76,6 +77,7 @@ impl LeafSpine {
 }
 
 /// The leaf-spine under its name.
+#[inline]
 pub(super) fn topology() -> Topology {
     let parameter = |name, about, default, most| Parameter {
         name,

@@ -30,6 +30,7 @@ impl ParkingLot {
     /// # Errors
     /// If there is no bottleneck, a pool's alpha has a zero denominator, or there are too many
     /// hosts.
+    #[inline]
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         at_least(
             "parking-lot",
@@ -72,6 +73,7 @@ impl ParkingLot {
 }
 
 /// The parking lot under its name.
+#[inline]
 pub(super) fn topology() -> Topology {
     let parameter = |name, about, default, least| Parameter {
         name,

@@ -17,6 +17,7 @@ pub struct Star {
 
 impl Star {
     /// The same attachment for each of `hosts` hosts, no pools.
+    #[inline]
     pub fn uniform(hosts: usize, attachment: &Attachment) -> Self {
         Self {
             hosts: vec![attachment.clone(); hosts],
@@ -28,6 +29,7 @@ impl Star {
     ///
     /// # Errors
     /// If a pool's alpha has a zero denominator, or there are too many hosts.
+    #[inline]
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         let mut graph = Graph::sized(self.hosts.len() as u64, 1, 0)?;
         let s0 = graph.switch(switch(
@@ -45,6 +47,7 @@ impl Star {
 }
 
 /// The star under its name.
+#[inline]
 pub(super) fn topology() -> Topology {
     Topology::new(
         "star",
