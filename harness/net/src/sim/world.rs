@@ -66,6 +66,21 @@ pub enum Halt {
     PacketLimit,
 }
 
+/// What a host is asked for packets after.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    ByPacket,
+    ByTimer,
+}
+
+/// Whether a timer was due for anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fired {
+    ForHost,
+    /// The host's deadline has receded.
+    ForNothing,
+}
+
 /// Hosts on a network.
 #[derive(Debug)]
 pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
@@ -285,40 +300,38 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                 return Halt::EventLimit;
             }
             let timer = self.timers.next_time();
-            let event = self.network.events.pop_until(timer.min(end));
-            // Where both a packet and a timer lead to is here once: it is much of the code of either.
-            let (host, fired) = if let Some(event) = event {
-                let now = event.time;
-                if !self.step_to(now) {
-                    return Halt::Standstill;
-                }
-                // Each way out of it goes on by itself.
-                let Some((host, slot)) = self.network.handle(event, &mut self.tap) else {
+            let (host, now, woken) =
+                if let Some(event) = self.network.events.pop_until(timer.min(end)) {
+                    if !self.step_to(event.time) {
+                        return Halt::Standstill;
+                    }
+                    let handled = self.network.handle(event, &mut self.tap);
                     self.attend();
-                    continue;
+                    let Some((host, slot)) = handled else {
+                        continue;
+                    };
+                    let instant = event.time.to_instant();
+                    self.hosts[host.index()].handle_packet(instant, self.network.packet(slot));
+                    self.network.release(slot);
+                    (host, event.time, Woken::ByPacket)
+                } else if timer <= end
+                    && let Some(host) = self.timers.next_id()
+                {
+                    if !self.step_to(timer) {
+                        return Halt::Standstill;
+                    }
+                    if self.fire(HostId(host)) == Fired::ForNothing {
+                        continue;
+                    }
+                    (HostId(host), timer, Woken::ByTimer)
+                } else {
+                    return self.ended(time, end);
                 };
-                self.attend();
-                self.hosts[host.index()].handle_packet(now.to_instant(), self.network.packet(slot));
-                self.network.release(slot);
-                (host, false)
-            } else if timer <= end
-                && let Some(host) = self.timers.next_id()
-            {
-                if !self.step_to(timer) {
-                    return Halt::Standstill;
-                }
-                if !self.fire(HostId(host)) {
-                    continue;
-                }
-                (HostId(host), true)
-            } else {
-                return self.ended(time, end);
-            };
-            self.serve_here(host, self.now, self.now.to_instant());
-            if fired {
+            self.serve_here(host, now, now.to_instant());
+            if woken == Woken::ByTimer {
                 self.fired(host);
             }
-            if self.network.overflowed && (!fired || goes_on(self)) {
+            if self.network.overflowed {
                 return Halt::PacketLimit;
             }
             if !goes_on(self) {
@@ -387,10 +400,9 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         self.events - self.events_before_now <= self.limits.events_at_once
     }
 
-    /// A host's timer is due. False if it turns out that nothing was; else it is to be served, and has
-    /// [`Self::fired`] then.
+    /// A host's timer is due.
     #[inline(never)]
-    fn fire(&mut self, host: HostId) -> bool {
+    fn fire(&mut self, host: HostId) -> Fired {
         let now = self.now;
         let slot = &mut self.slots[host.index()];
         let h = &mut self.hosts[host.index()];
@@ -408,15 +420,15 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         if due {
             h.handle_timeout(instant);
         }
-        let happened = starts || due || nic_wakes;
-        if !happened {
-            self.arm(host);
-            self.fired(host);
+        if starts || due || nic_wakes {
+            return Fired::ForHost;
         }
-        happened
+        self.arm(host);
+        self.fired(host);
+        Fired::ForNothing
     }
 
-    /// A host's timer was due, and what became of that is done.
+    /// A host's timer has been due, and is armed again if the host wants that.
     #[inline(never)]
     fn fired(&mut self, host: HostId) {
         if self.slots[host.index()].armed == SimTime::MAX {
