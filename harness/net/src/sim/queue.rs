@@ -136,6 +136,16 @@ impl Split {
     }
 }
 
+/// Where the next event is, if it is not alone in its bucket.
+enum Elsewhere {
+    /// One of a bucket's.
+    Few(u64),
+    /// Anywhere.
+    Any,
+    /// It is not due.
+    Later,
+}
+
 /// The first event of a chain.
 struct Least {
     node: u32,
@@ -221,40 +231,42 @@ impl EventQueue {
     /// Takes the next event out if it is due at `limit` or before.
     #[inline(always)] // Into the world's loop, for each event.
     pub fn pop_until(&mut self, limit: SimTime) -> Option<Event> {
-        let key = self.pop_key(limit);
-        if key == Key::NONE {
-            return None;
-        }
-        Some(key.event())
+        let key = match self.pop_lone(limit) {
+            Ok(key) => return Some(key.event()),
+            Err(Elsewhere::Few(slot)) => self.pop_of_few(slot, limit),
+            Err(Elsewhere::Any) => self.pop_slow(limit),
+            Err(Elsewhere::Later) => return None,
+        };
+        (key != Key::NONE).then(|| key.event())
     }
 
+    /// The common case: the next bucket holds one event, and nothing far is as near.
     #[inline(always)]
-    fn pop_key(&mut self, limit: SimTime) -> Key {
+    fn pop_lone(&mut self, limit: SimTime) -> Result<Key, Elsewhere> {
         if self.any_near {
-            return self.pop_slow(limit);
+            return Err(Elsewhere::Any);
         }
-        // The common case: the next bucket holds few events, and nothing far is as near.
         let slot = self.next_used();
         if slot >= self.next_far {
-            return self.pop_slow(limit);
+            return Err(Elsewhere::Any);
         }
         let at = slot as usize % BUCKETS;
         let i = self.buckets[at];
         let Some(node) = self.nodes.get_mut(i as usize) else {
-            return Key::NONE;
+            return Err(Elsewhere::Later);
         };
         if node.next != NIL {
-            return self.pop_of_few(slot, limit);
+            return Err(Elsewhere::Few(slot));
         }
         let key = node.key;
         if key.picos() > limit.as_picos() {
-            return Key::NONE;
+            return Err(Elsewhere::Later);
         }
         node.next = self.free;
         self.free = i;
         self.horizon = slot + 1;
         self.clear_bucket(at);
-        key
+        Ok(key)
     }
 
     /// Takes the next event out of a bucket that holds several, and leaves the others there.
@@ -440,15 +452,14 @@ impl EventQueue {
         }
         let from = self.horizon as usize % BUCKETS;
         let (word, bit) = (from / 64, from % 64);
-        let here = self.used[word] & (u64::MAX << bit);
-        let found = if here != 0 {
-            word * 64 + here.trailing_zeros() as usize
-        } else {
-            // The words after this one, around the end, and this one's low bits last.
-            let turned = self.used_words.rotate_right(word as u32 + 1);
-            let at = (word + 1 + turned.trailing_zeros() as usize) % WORDS;
-            at * 64 + self.used[at].trailing_zeros() as usize
-        };
+        let here = self.used[word] >> bit;
+        if here != 0 {
+            return self.horizon + u64::from(here.trailing_zeros());
+        }
+        // The words after this one, around the end, and this one's low bits last.
+        let turned = self.used_words.rotate_right(word as u32 + 1);
+        let at = (word + 1 + turned.trailing_zeros() as usize) % WORDS;
+        let found = at * 64 + self.used[at].trailing_zeros() as usize;
         self.horizon + ((found + BUCKETS - from) % BUCKETS) as u64
     }
 
