@@ -91,9 +91,10 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     made: Option<H::Packet>,
     timers: Timers,
     now: SimTime,
-    events: u64,
-    /// Value of `events` when `now` began.
-    events_before_now: u64,
+    /// Events until [`Limits::events`].
+    events_left: u64,
+    /// Events at `now` so far.
+    events_at_once: u64,
     limits: Limits,
     tap: T,
     ahead: Ahead,
@@ -128,8 +129,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             network,
             made: None,
             now: SimTime::ZERO,
-            events: 0,
-            events_before_now: 0,
+            events_left: Limits::default().events,
+            events_at_once: 0,
             limits: Limits::default(),
             tap,
             ahead: Ahead::new(),
@@ -138,7 +139,11 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
 
     /// Sets where runs stop at the latest.
     pub fn set_limits(&mut self, limits: Limits) {
+        let events = self.events();
         self.limits = limits;
+        // So many it has been, whatever is asked for now.
+        self.limits.events = limits.events.max(events);
+        self.events_left = self.limits.events - events;
     }
 
     /// Calls [`Host::handle_start`] of `host` at `time`, or now if that is past.
@@ -165,7 +170,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
 
     /// Events so far: arrivals of packets at nodes, and timers.
     pub fn events(&self) -> u64 {
-        self.events
+        self.limits.events - self.events_left
     }
 
     /// The hosts.
@@ -265,8 +270,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             made: self.made,
             timers: self.timers,
             now: self.now,
-            events: self.events,
-            events_before_now: self.events_before_now,
+            events_left: self.events_left,
+            events_at_once: self.events_at_once,
             limits: self.limits,
             tap,
             ahead: self.ahead,
@@ -296,7 +301,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     pub fn run(&mut self, time: SimTime, mut goes_on: impl FnMut(&Self) -> bool) -> Halt {
         let end = time.min(self.limits.time);
         loop {
-            if self.events >= self.limits.events {
+            if self.events_left == 0 {
                 return Halt::EventLimit;
             }
             let timer = self.timers.next_time();
@@ -391,13 +396,14 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             "time goes back from {:?} to {time:?}",
             self.now
         );
-        self.events += 1;
+        self.events_left -= 1;
         if time > self.now {
             self.now = time;
-            self.events_before_now = self.events - 1;
+            self.events_at_once = 1;
             return true;
         }
-        self.events - self.events_before_now <= self.limits.events_at_once
+        self.events_at_once += 1;
+        self.events_at_once <= self.limits.events_at_once
     }
 
     /// A host's timer is due.
