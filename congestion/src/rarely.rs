@@ -76,10 +76,14 @@ impl<T: Copy + Default> Rarely<T> {
     #[inline]
     pub fn change(&mut self) -> &mut T {
         #[cold]
-        fn begin<T: Default>() -> Box<T> {
-            Box::default()
+        #[inline(never)]
+        fn begin<T: Default>(nothing: &mut Option<Box<T>>) -> &mut T {
+            nothing.insert(Box::default())
         }
-        self.0.get_or_insert_with(begin)
+        match &mut self.0 {
+            Some(value) => value,
+            nothing => begin(nothing),
+        }
     }
 
     /// It is as it began.

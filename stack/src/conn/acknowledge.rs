@@ -180,6 +180,11 @@ impl Seldom {
         }
         self.acks.push(ack);
     }
+
+    #[cold]
+    fn take_past(&mut self) -> Option<PastAck> {
+        (!self.acks.is_empty()).then(|| self.acks.remove(0))
+    }
 }
 
 /// Acknowledgement state of a connection.
@@ -313,9 +318,9 @@ impl AckState {
     }
 
     /// The next acknowledgement of the past, to leave before anything else.
+    #[inline]
     pub(crate) fn take_past(&mut self) -> Option<PastAck> {
-        let Seldom { acks, .. } = self.seldom.as_deref_mut()?;
-        (!acks.is_empty()).then(|| acks.remove(0))
+        self.seldom.as_deref_mut().and_then(Seldom::take_past)
     }
 
     /// A segment with SEG.ACK `ack` leaves, which settles what is owed.

@@ -56,7 +56,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     pub(super) fn last_to(&self, key: K) -> Option<(K, V)> {
         match self {
             Self::List(list) => list.iter().rfind(|e| e.0 <= key).copied(),
-            Self::Tree(tree) => tree.range(..=key).next_back().map(|(k, v)| (*k, *v)),
+            Self::Tree(tree) => last_to(tree, key),
         }
     }
 
@@ -64,7 +64,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     pub(super) fn first_from(&self, key: K) -> Option<(K, V)> {
         match self {
             Self::List(list) => list.iter().find(|e| e.0 >= key).copied(),
-            Self::Tree(tree) => tree.range(key..).next().map(|(k, v)| (*k, *v)),
+            Self::Tree(tree) => first_from(tree, key),
         }
     }
 
@@ -82,6 +82,14 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
                 }
                 return list.insert(at, (key, value));
             }
+        }
+        self.insert_in_tree(key, value);
+    }
+
+    /// The same where they are many, now or already.
+    #[cold]
+    fn insert_in_tree(&mut self, key: K, value: V) {
+        if let Self::List(list) = self {
             let mut tree = BTreeMap::new();
             // Not collected: that would be a sort, compiled for each type.
             tree.extend(list.iter().copied());
@@ -98,9 +106,26 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
                 let at = list.iter().position(|e| e.0 == key)?;
                 Some(list.remove(at).1)
             }
-            Self::Tree(tree) => tree.remove(&key),
+            Self::Tree(tree) => remove(tree, key),
         }
     }
+}
+
+// What is done to many is out of the way of few.
+
+#[cold]
+fn last_to<K: Ord + Copy, V: Copy>(tree: &BTreeMap<K, V>, key: K) -> Option<(K, V)> {
+    tree.range(..=key).next_back().map(|(k, v)| (*k, *v))
+}
+
+#[cold]
+fn first_from<K: Ord + Copy, V: Copy>(tree: &BTreeMap<K, V>, key: K) -> Option<(K, V)> {
+    tree.range(key..).next().map(|(k, v)| (*k, *v))
+}
+
+#[cold]
+fn remove<K: Ord, V>(tree: &mut BTreeMap<K, V>, key: K) -> Option<V> {
+    tree.remove(&key)
 }
 
 impl<K: Ord + Copy, V: Copy> Default for Few<K, V> {

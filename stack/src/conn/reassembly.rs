@@ -259,6 +259,19 @@ impl Disorder {
             store(start..end);
             return Inserted::OutOfOrder;
         }
+        self.insert_elsewhere(start..end, rcv_nxt, max_ranges, store)
+    }
+
+    /// The same where it does not continue the range that the latest segment fell into.
+    #[inline(never)]
+    fn insert_elsewhere(
+        &mut self,
+        range: Range<u64>,
+        rcv_nxt: u64,
+        max_ranges: usize,
+        mut store: impl FnMut(Range<u64>),
+    ) -> Inserted {
+        let Range { start, end } = range;
         if start < rcv_nxt {
             self.note_duplicate(start..end.min(rcv_nxt));
             if end <= rcv_nxt {

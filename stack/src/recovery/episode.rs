@@ -41,6 +41,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// SND.UNA has moved: everything outstanding when the episode began may be acknowledged, or
     /// (classic Reno) some of it. Whether the episode is over, and leaves loss beyond what it
     /// answered for.
+    #[inline]
     pub(super) fn leave_episode(
         &mut self,
         now: Instant,
@@ -54,9 +55,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             CaState::Loss => complete,
             CaState::Recovery => complete || self.detector.exits_on_partial_ack(),
         };
-        if !leave {
-            return false;
-        }
+        leave && self.end_episode(was, complete, now, trace)
+    }
+
+    /// The episode is over; whether it leaves loss beyond what it answered for.
+    #[cold]
+    fn end_episode(
+        &mut self,
+        was: CaState,
+        complete: bool,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) -> bool {
         let lost_beyond = self.episode.lost_beyond();
         self.force_one = false;
         // The D-SACKs for what was retransmitted may be still to come.
