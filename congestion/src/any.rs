@@ -17,7 +17,7 @@ use crate::window::Window;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::ops::Deref;
+use core::ops::{Deref, DerefMut};
 
 /// Any congestion control: the same as a `Box<dyn CongestionControl>`, but those of this crate
 /// need no box. Which it is, is asked several times a packet: that has a place of its own.
@@ -75,6 +75,7 @@ impl AnyCongestion {
 /// As a box has it.
 impl Deref for AnyCongestion {
     type Target = dyn CongestionControl;
+    #[inline]
     fn deref(&self) -> &(dyn CongestionControl + 'static) {
         match self {
             Self::Reno(cc) => cc,
@@ -82,6 +83,19 @@ impl Deref for AnyCongestion {
             Self::Dctcp(cc) => cc,
             Self::Fixed(cc) => cc,
             Self::Other(cc) => &**cc,
+        }
+    }
+}
+
+impl DerefMut for AnyCongestion {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut (dyn CongestionControl + 'static) {
+        match self {
+            Self::Reno(cc) => cc,
+            Self::Cubic(cc) => cc,
+            Self::Dctcp(cc) => cc,
+            Self::Fixed(cc) => cc,
+            Self::Other(cc) => &mut **cc,
         }
     }
 }
@@ -94,7 +108,7 @@ fn take<A: 'static, B: 'static>(option: &mut Option<A>) -> Option<B> {
 
 impl CongestionControl for AnyCongestion {
     fn name(&self) -> &'static str {
-        each!(self, cc => cc.name())
+        (**self).name()
     }
     #[inline]
     fn cwnd(&self) -> ByteCount {
@@ -109,38 +123,38 @@ impl CongestionControl for AnyCongestion {
         each!(self, cc => cc.pacing_rate())
     }
     fn needs(&self) -> Needs {
-        each!(self, cc => cc.needs())
+        (**self).needs()
     }
     #[inline]
     fn on_ack(&mut self, ack: &AckSample, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_ack(ack, flow));
+        (**self).on_ack(ack, flow);
     }
     fn on_congestion_event(&mut self, event: CongestionEvent, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_congestion_event(event, flow));
+        (**self).on_congestion_event(event, flow);
     }
     fn on_rto(&mut self, consecutive: u32, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_rto(consecutive, flow));
+        (**self).on_rto(consecutive, flow);
     }
     fn on_recovery_exit(&mut self, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_recovery_exit(flow));
+        (**self).on_recovery_exit(flow);
     }
     fn window_mut(&mut self) -> Option<&mut Window> {
-        each!(self, cc => cc.window_mut())
+        (**self).window_mut()
     }
     fn on_spurious(&mut self, what: Spurious, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_spurious(what, flow));
+        (**self).on_spurious(what, flow);
     }
     fn on_lower(&mut self, window: ByteCount, why: Lower, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_lower(window, why, flow));
+        (**self).on_lower(window, why, flow);
     }
     fn on_sent(&mut self, bytes: ByteCount, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_sent(bytes, flow));
+        (**self).on_sent(bytes, flow);
     }
     fn on_mss_change(&mut self, was: ByteCount, flow: &FlowView<'_>) {
-        each!(self, cc => cc.on_mss_change(was, flow));
+        (**self).on_mss_change(was, flow);
     }
     fn variables(&self, show: &mut dyn FnMut(&'static str, Variable)) {
-        each!(self, cc => cc.variables(show));
+        (**self).variables(show);
     }
 }
 

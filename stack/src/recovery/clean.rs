@@ -60,26 +60,40 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                     detector.on_progress(&newest, now, &self.rtt, board)
                 }));
         if !enough {
-            let facts = AckFacts {
-                una_advanced: true,
-                newly_delivered: delivered,
-                newest,
-                sack_ok: self.policy.sack,
-                recovery_point: self.recover,
-                dup_thresh: self.policy.dup_thresh,
-                round_start,
-                ..AckFacts::new(now, self.mss, &self.rtt)
-            };
-            let pipe_before = self.board.pipe();
-            if self.detector.on_ack(&facts, &mut self.board) == Verdict::NewLoss {
-                let flight = self.flight_before(prior_una, ByteCount::ZERO, delivered);
-                self.on_loss_found(pipe_before, flight, now, trace);
-                self.tell_reduction(delivered, Verdict::NewLoss, true, false);
-            }
+            self.judge_progress(prior_una, delivered, newest, round_start, now, trace);
         }
         // The round trip was measured just now, and no probe was under way; a loss may have been found.
         if self.restart_rto(now) {
             self.arm_pto_if(now, |s| enough || s.may_probe());
+        }
+    }
+
+    /// The loss detector judges what a [clean](Self::is_clean) ACK delivered.
+    #[inline(never)]
+    fn judge_progress(
+        &mut self,
+        prior_una: AbsSeq,
+        delivered: ByteCount,
+        newest: Option<NewestDelivered>,
+        round_start: bool,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        let facts = AckFacts {
+            una_advanced: true,
+            newly_delivered: delivered,
+            newest,
+            sack_ok: self.policy.sack,
+            recovery_point: self.recover,
+            dup_thresh: self.policy.dup_thresh,
+            round_start,
+            ..AckFacts::new(now, self.mss, &self.rtt)
+        };
+        let pipe_before = self.board.pipe();
+        if self.detector.on_ack(&facts, &mut self.board) == Verdict::NewLoss {
+            let flight = self.flight_before(prior_una, ByteCount::ZERO, delivered);
+            self.on_loss_found(pipe_before, flight, now, trace);
+            self.tell_reduction(delivered, Verdict::NewLoss, true, false);
         }
     }
 
@@ -108,10 +122,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
     ) {
         if self.needs.delivery_rate {
-            sample.rate = self.rate.sample(self.una, now);
-            sample.newly_lost = self.rate.take_newly_lost();
+            self.sample_rate(sample, now);
         }
         self.with_cc_limited(now, cwnd_limited, |cc, view| cc.on_ack(sample, view));
+    }
+
+    #[inline(never)]
+    fn sample_rate(&mut self, sample: &mut AckSample, now: Instant) {
+        sample.rate = self.rate.sample(self.una, now);
+        sample.newly_lost = self.rate.take_newly_lost();
     }
 
     /// SND.UNA has moved: the retransmission timer (RFC 6298 sections 5.2 and 5.3). Whether something
