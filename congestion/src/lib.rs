@@ -110,6 +110,7 @@ mod ended;
 pub mod factory;
 pub mod fixed;
 pub mod flow;
+pub mod hint;
 pub mod hybrid;
 pub mod hystart;
 pub mod local_drop;

@@ -1,5 +1,6 @@
 //! Lists and queues that mostly hold one, for which there is room by itself.
 
+use crate::hint::cold_path;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -74,6 +75,7 @@ impl<T> ShortQueue<T> {
         if self.first.is_none() {
             self.first = Some(value);
         } else {
+            cold_path();
             self.others.get_or_insert_default().push_back(value);
             self.waiting += 1;
         }

@@ -3,6 +3,7 @@
 use crate::sparse::Thin;
 use crate::wire::{Ecn, Flags};
 use narrows_congestion::EcnNeed;
+use narrows_congestion::hint::cold_path;
 use std::fmt::Debug;
 
 mod linux;
@@ -186,7 +187,10 @@ impl EcnState {
 
     fn feedback(&self) -> &dyn EcnFeedback {
         match &self.custom {
-            Some(custom) => &***custom,
+            Some(custom) => {
+                cold_path();
+                &***custom
+            }
             None => self.feedback.get(),
         }
     }

@@ -1,5 +1,6 @@
 //! The connection's own timers; the sender keeps those of loss recovery.
 
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{Duration, Instant};
 
 /// Which timer.
@@ -152,6 +153,7 @@ impl Timers {
         if self.tick == 0 {
             return at;
         }
+        cold_path();
         at.round_up(Duration::from_nanos(self.tick.into()))
     }
 

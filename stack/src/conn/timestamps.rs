@@ -3,6 +3,7 @@
 use crate::config::TimestampMode;
 use crate::wire::{Seq, Timestamps};
 use core::cmp::Ordering;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{Duration, Instant};
 
 /// TS.Recent older than this says nothing: a peer's clock may have gone half around since. RFC
@@ -78,6 +79,7 @@ impl Timestamping {
     }
 
     fn is_outdated(&self, now: Instant) -> bool {
+        cold_path();
         now.since(self.recent_at) >= RECENT_LIFETIME
     }
 

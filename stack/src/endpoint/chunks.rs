@@ -11,6 +11,7 @@ use super::paths::News;
 use crate::conn::{Connection, TcpTypes};
 use crate::prefetch::prefetch_span;
 use crate::sparse::Sparse;
+use narrows_congestion::hint::cold_path;
 use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
 
@@ -154,7 +155,10 @@ impl<T: TcpTypes> Slots<T> {
         }
         match self.few.get(index - 1) {
             Some(slot) => Some(&slot.0),
-            None => Some(&self.get_of_many(index)?.0),
+            None => {
+                cold_path();
+                Some(&self.get_of_many(index)?.0)
+            }
         }
     }
 
@@ -171,6 +175,7 @@ impl<T: TcpTypes> Slots<T> {
         }
         // Asked before, so that what is found is of one borrow.
         if index > self.few.len() {
+            cold_path();
             return self.get_mut_of_many(index);
         }
         Some(&mut self.few.get_mut(index - 1)?.0)

@@ -12,6 +12,7 @@ use crate::conn::state::State;
 use crate::sparse::Sparse;
 use crate::wire::{Flags, Headers, IpHeader, PlainSegment, SackBlocks, TcpHeader};
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 use std::net::SocketAddr;
 
 impl<T: TcpTypes> Endpoint<T> {
@@ -47,6 +48,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 return self.handle_unpredicted(now, slot, segment, &SackBlocks::EMPTY, payload);
             }
         }
+        cold_path();
         let (ip, tcp) = (segment.ip_header(), segment.tcp.header());
         self.handle_packet(now, &ip, &tcp, payload);
     }

@@ -6,6 +6,7 @@ use crate::buffer::SendBuffer;
 use crate::conn::{Connection, Emitted, Output, Packet, TcpTypes};
 use crate::sparse::Sparse;
 use crate::wire::{Headers, IpHeader, TcpHeader};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Instant};
 use std::net::IpAddr;
 
@@ -104,6 +105,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if self.has_strays
             && let Some((ip, tcp, payload, _)) = self.next_stray()
         {
+            cold_path();
             *place = Some(make(Headers::Any(&ip, &tcp), payload));
             return Made::Packet;
         }
@@ -189,6 +191,7 @@ impl<T: TcpTypes> Endpoint<T> {
         let over = conn.is_some_and(Connection::is_closed);
         self.settle_first(now);
         if over {
+            cold_path();
             self.settle_closed(slot, now);
         }
     }
@@ -211,6 +214,7 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         self.first_dirty = std::mem::replace(&mut s.next_dirty, NOT_QUEUED);
         if s.conn.as_ref().is_some_and(Connection::has_events) {
+            cold_path();
             self.cold.tell_user(s, slot, &mut self.events);
         }
         match s.conn.as_ref().and_then(Connection::poll_timeout) {
@@ -219,6 +223,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 self.wheel.arm(slot, at);
             }
             None if s.timed => {
+                cold_path();
                 s.timed = false;
                 self.wheel.cancel(slot);
             }

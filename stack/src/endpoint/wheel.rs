@@ -11,6 +11,7 @@
 //! that: a host with one connection pays 24 bytes.
 
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 
 /// Bits of a nanosecond count below the resolution of level 0.
 const TICK_BITS: u32 = 6;
@@ -175,7 +176,10 @@ impl TimerWheel {
             Wheel::One { deadline, filed } => {
                 (*deadline != NEVER).then(|| Instant::from_nanos(*filed))
             }
-            Wheel::Many(many) => many.next_deadline(),
+            Wheel::Many(many) => {
+                cold_path();
+                many.next_deadline()
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use super::state::Episode;
 use super::tlp;
 use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, TraceEvent};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{
     ByteCount, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
 };
@@ -133,6 +134,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !self.has_reorder_timer || self.board.is_empty() {
             None
         } else {
+            cold_path();
             self.detector.reorder_deadline()
         }
     }

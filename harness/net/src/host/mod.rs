@@ -19,6 +19,7 @@ use narrows::buffer::{SyntheticRecv, SyntheticSend};
 use narrows::config::{ConfigError, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{Endpoint, EndpointConfig, EndpointEvent, Made};
+use narrows_congestion::hint::cold_path;
 use std::sync::Arc;
 
 /// The TCP of simulated hosts: payload is a pattern that is a function of the stream offset,
@@ -230,6 +231,7 @@ impl<A: SimApp> Host for TcpHost<A> {
             let Some(event) = self.tcp.poll_event() else {
                 return Made::Nothing;
             };
+            cold_path();
             self.app.event(&mut self.tcp, now, event);
         }
     }

@@ -5,6 +5,7 @@
 //! period). Leaves out: bit errors as such (see [`super::impair`]), collisions, clock tolerance.
 
 use narrows_congestion::Rate;
+use narrows_congestion::hint::cold_path;
 
 use crate::sim::time::SimTime;
 
@@ -160,6 +161,7 @@ impl Transmitter {
         let span = SimTime::from_picos(u64::from(bytes).saturating_mul(self.byte_ps));
         self.free_at = start + span;
         if let Some(rest) = &mut self.rest {
+            cold_path();
             let carried = if was_free { 0 } else { rest.free_at };
             let sum = u128::from(carried) + u128::from(bytes) * u128::from(rest.byte);
             self.free_at += SimTime::from_picos((sum / u128::from(rest.bps)) as u64);

@@ -11,6 +11,7 @@ mod questions;
 mod receive;
 mod send;
 
+use narrows_congestion::hint::cold_path;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 
@@ -211,6 +212,7 @@ impl<P: Packet> Network<P> {
         let depth = port.depth(&self.slab);
         let admitted = port.admits(depth, len);
         if !admitted || self.slab.is_full() {
+            cold_path();
             if port.is_asked() {
                 return self.send_asked(now, host, given, tap);
             }
@@ -293,15 +295,7 @@ impl<P: Packet> Network<P> {
             if event.id >= RECEIVES {
                 return self.handle_receiver(now, HostId(event.id - RECEIVES), tap);
             }
-            let i = event.id & !HELD;
-            self.held -= 1;
-            // While held back, a packet's link is where the next packet's slot would be.
-            let port = self.slab.hop(i).next;
-            if self.is_kept_from_host(now, port, i, tap) {
-                return None;
-            }
-            let to = self.ports[port as usize].to;
-            return self.arrive_elsewhere(now, (port, to), i, tap);
+            return self.handle_held(now, event.id & !HELD, tap);
         }
         let at = event.id;
         let port = &mut self.ports[at as usize];
@@ -321,11 +315,30 @@ impl<P: Packet> Network<P> {
             }
             let to = port.to;
             if self.looks_ahead && behind != NIL {
+                cold_path();
                 self.look_behind(at, to);
             }
             return self.arrive(now, at, to, i, tap);
         }
         self.handle_rare(now, at, tap)
+    }
+
+    /// The packet in slot `i`, which was held back, has arrived.
+    #[cold]
+    fn handle_held<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        i: u32,
+        tap: &mut T,
+    ) -> Option<(HostId, u32)> {
+        self.held -= 1;
+        // While held back, a packet's link is where the next packet's slot would be.
+        let port = self.slab.hop(i).next;
+        if self.is_kept_from_host(now, port, i, tap) {
+            return None;
+        }
+        let to = self.ports[port as usize].to;
+        self.arrive_elsewhere(now, (port, to), i, tap)
     }
 
     /// The first packet on port `at`'s link has arrived, and the port is more than simple.
@@ -537,6 +550,7 @@ fn give_back(pools: &mut [Pool], pool: u32, held: u64, bytes: u64) {
     if pool != NO_POOL
         && let Some(pool) = pools.get_mut(pool as usize)
     {
+        cold_path();
         pool.give_back(held, bytes);
     }
 }

@@ -21,6 +21,7 @@ pub use spec::{PoolId, PortSpec};
 use crate::sim::rng::Stream;
 use crate::sim::slab::{NIL, Slab};
 use crate::sim::time::SimTime;
+use narrows_congestion::hint::cold_path;
 
 use std::mem::offset_of;
 
@@ -228,6 +229,7 @@ impl Port {
     #[inline(always)]
     pub(crate) fn settle<P>(&mut self, now: SimTime, slab: &Slab<P>) -> u64 {
         if self.kind == Kind::Recorded {
+            cold_path();
             return self.settle_recording(now, slab);
         }
         self.settle_with(now, slab, |_, _| {})
@@ -397,6 +399,7 @@ impl Port {
         let first = self.chain(i, len, depth, slab) && depart != SimTime::MAX;
         let arrives = first.then(|| depart + self.delay);
         if self.kind == Kind::Recorded {
+            cold_path();
             self.note_push(now, head_of_line, i, len, depart);
         }
         arrives
@@ -454,7 +457,11 @@ impl Port {
     /// The rank of the first packet's arrival among others of the same instant.
     #[inline]
     pub(crate) fn head_rank<P>(&self, slab: &Slab<P>) -> u32 {
-        let last = self.waited_last && self.head != NIL && slab.hop(self.head).waited;
+        if !self.waited_last {
+            return self.rank;
+        }
+        cold_path();
+        let last = self.head != NIL && slab.hop(self.head).waited;
         self.rank | u32::from(last) << 31
     }
 

@@ -329,7 +329,7 @@ impl EventQueue {
         next
     }
 
-    #[inline(never)]
+    #[cold]
     fn pop_slow(&mut self, limit: SimTime) -> Key {
         let key = self.pop_any(limit);
         self.any_near = self.split.used != 0 || !self.near.is_empty();

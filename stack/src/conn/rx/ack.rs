@@ -10,6 +10,7 @@ use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
 use crate::recovery::{AbsSeq, AckInput};
 use crate::trace::TraceEvent;
 use crate::wire::{Flags, PlainHeader, SackBlocks};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{CongestionControl, Instant};
 
 /// What became of the check of SEG.ACK.
@@ -79,6 +80,7 @@ impl<T: TcpTypes> Connection<T> {
             return self.on_predicted_progress(now, tcp, ece, said);
         }
         if ece || self.snd.is_concerned() {
+            cold_path();
             self.tell_sender(now, tcp, &SackBlocks::EMPTY, said);
         }
         self.after_ack(now, said);
@@ -140,15 +142,18 @@ impl<T: TcpTypes> Connection<T> {
     fn after_ack(&mut self, now: Instant, said: Said) {
         let told = !self.path_mtu.told.is_as_it_began();
         if told && self.path_mtu.is_searched() {
+            cold_path();
             self.settle_mtu_probe(now);
         }
         if said.acked > 0 {
             if self.trace.is_some() {
+                cold_path();
                 self.trace_window(now);
             }
             let (ack, mss) = (self.snd.una(), self.snd.mss().get());
             self.path_mtu.on_progress(said.acked, ack, mss);
             if told {
+                cold_path();
                 self.raise_path_mtu(now);
             }
             self.on_progress(ack, now);

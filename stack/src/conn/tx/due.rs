@@ -7,6 +7,7 @@ use crate::conn::rare::Rare;
 use crate::conn::state::State;
 use crate::conn::{Connection, Fin, TcpTypes};
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 
 /// What is to leave.
 pub(super) enum Due {
@@ -56,6 +57,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn ack_due(&mut self, now: Instant) -> Due {
         if !(self.ack.is_due() || self.challenge_due) {
             if self.trace.is_some() {
+                cold_path();
                 self.trace_held(now);
             }
             return Due::Nothing;
@@ -100,6 +102,7 @@ impl<T: TcpTypes> Connection<T> {
             return Due::Seldom(Seldom::Data);
         }
         if idle {
+            cold_path();
             self.after_idle(now);
         }
         let room = self.snd.plain_allowance();

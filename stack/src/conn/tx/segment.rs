@@ -11,6 +11,7 @@ use crate::sparse::Sparse;
 use crate::wire::{Beside, Ecn, Flags, PlainHeader, RareHeader, SackBlocks, Seq};
 use core::ops::Range;
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 
 /// A segment that is to leave, but for what every one of a synchronised connection carries.
 pub(super) struct Begun {
@@ -48,6 +49,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn new_data_left(&mut self, end: AbsSeq, now: Instant) {
         self.snd.on_sent_new(end, now);
         if let Some(limit) = self.config.lifetimes.user_timeout {
+            cold_path();
             self.timers.arm_if_idle(Timer::User, now + limit);
         }
         self.look_for_fewer_unsent();
@@ -119,6 +121,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn header_here(&mut self, seq: Seq, mut flags: Flags, now: Instant) -> PlainHeader {
         let ack = self.rcv_nxt_seq();
         if self.ecn.ece() {
+            cold_path();
             flags |= Flags::ECE;
         }
         self.know_room();
@@ -129,6 +132,7 @@ impl<T: TcpTypes> Connection<T> {
         let timestamps = in_use.then(|| self.ts.option(now));
         // Owed like any other acknowledgement, should the segment not leave.
         if std::mem::take(&mut self.challenge_due) {
+            cold_path();
             self.ack.force();
         }
         self.ack.on_sent(ack);

@@ -1,5 +1,6 @@
 //! A packet at the queue of a switch's port: whether there is room, whether it is marked, when it leaves.
 
+use narrows_congestion::hint::cold_path;
 use std::cmp::Reverse;
 
 use super::{Network, give_back};
@@ -210,6 +211,7 @@ impl<P: Packet> Network<P> {
     pub(super) fn first_event(&mut self, at: u32, i: u32, time: SimTime, rank: u32, to: Node) {
         self.events.push(Event { time, rank, id: at });
         if self.looks_ahead {
+            cold_path();
             self.expect(to, i);
         }
     }
