@@ -102,12 +102,12 @@ impl<T: TcpTypes> Endpoint<T> {
         place: &mut Option<R>,
         mut make: impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> Made {
-        if self.has_strays
-            && let Some((ip, tcp, payload, _)) = self.next_stray()
-        {
+        if self.has_strays {
             cold_path();
-            *place = Some(make(Headers::Any(&ip, &tcp), payload));
-            return Made::Packet;
+            if let Some((ip, tcp, payload, _)) = self.next_stray() {
+                *place = Some(make(Headers::Any(&ip, &tcp), payload));
+                return Made::Packet;
+            }
         }
         while self.first_dirty != LAST {
             if let Some(conn) = self.first_to_ask(now)

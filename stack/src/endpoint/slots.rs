@@ -10,6 +10,7 @@ use crate::conn::state::CloseReason;
 use crate::conn::{Connection, Event, Opening, TcpTypes};
 use crate::fast_open::{FastOpenStatus, Finding};
 use crate::sparse::Sparse;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
 use std::net::{IpAddr, SocketAddr};
 
@@ -37,6 +38,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if self.first_dirty == LAST {
             self.first_dirty = slot;
         } else {
+            cold_path();
             self.slots[self.last_dirty as usize].next_dirty = slot;
         }
         self.last_dirty = slot;

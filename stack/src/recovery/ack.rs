@@ -10,6 +10,7 @@ use super::state::Episode;
 use super::tlp::{TlpEpisode, TlpFacts, TlpOutcome};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{
     AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
 };
@@ -490,6 +491,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Episode::Recovery { partial_acks, .. } = &mut self.episode
             && !self.policy.sack
         {
+            cold_path();
             *partial_acks += 1;
             return match self.detector.partial_acks() {
                 PartialAcks::Impatient => *partial_acks == 1,

@@ -10,6 +10,7 @@
 //! here, for those who want rates.
 
 use super::scoreboard::{AbsSeq, SentSegment, shrink_for_small_window};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Duration, Instant, Needs, RateSample};
 use std::collections::VecDeque;
 
@@ -159,6 +160,7 @@ impl RateEstimator {
     pub fn on_delivered(&mut self, segment: &SentSegment, now: Instant) -> bool {
         self.delivered = self.delivered.saturating_add(segment.len().get());
         if let Some(rates) = &mut self.rates {
+            cold_path();
             rates.on_delivered(segment, now);
         }
         // Neither lies further behind than a window or two.

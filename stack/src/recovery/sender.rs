@@ -11,6 +11,7 @@ use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
 use crate::prefetch::prefetch;
 use crate::rng::Rng;
 use crate::sparse::{Rarely, Sparse};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{
     ByteCount, CaState, CongestionControl, Duration, FlowView, Instant, Lower, Needs, RtoPolicy,
     RttEstimator,
@@ -382,6 +383,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(always)] // Two places ask.
     pub fn next_segment(&mut self, now: Instant, new_data: bool) -> NextSegment {
         if self.probe_due {
+            cold_path();
             if new_data {
                 return NextSegment::New {
                     allowance: self.mss,
@@ -400,6 +402,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return NextSegment::Wait(at);
         }
         if lost.is_none() && self.rare.asked.held_until > now {
+            cold_path();
             return NextSegment::Wait(self.rare.asked.held_until);
         }
         let allowance = self.allowance();
@@ -464,6 +467,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rate
             .on_sent((start, end), now, idle, || self.board.pipe());
         if let Some(frto) = self.episode.frto_mut() {
+            cold_path();
             frto.on_new_data();
         }
         self.after_send(bytes, false, now);
@@ -513,6 +517,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             prr.on_sent(bytes);
         }
         if let Some(rate) = self.pacing_rate() {
+            cold_path();
             self.rare
                 .asked
                 .pacer
@@ -520,6 +525,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .on_sent(now, bytes, rate);
         }
         if self.probe_due {
+            cold_path();
             self.probe_due = false;
             self.rare.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
             self.probe_unmeasured = true;
@@ -529,6 +535,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
         }
         if self.validates && !retransmission {
+            cold_path();
             self.validate_send(now);
         }
     }

@@ -27,6 +27,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn arm_rto_here(&mut self, now: Instant) {
         self.armed_rto = self.draw_rto();
         if let Some(rare) = self.rare.changed() {
+            cold_path();
             rare.rto_before = Sparse::NONE;
         }
         self.rto_at = Sparse::some(now + self.armed_rto);
@@ -71,6 +72,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !(self.probes_tail && self.policy.sack && may(self)) {
             return;
         }
+        cold_path();
         let one_segment = self.board.len() == 1;
         let pto = tlp::pto(&self.rtt, one_segment, self.policy.max_ack_delay);
         let at = now + pto;

@@ -227,11 +227,14 @@ impl<A: SimApp> Host for TcpHost<A> {
             if self.tcp.transmit_into(now, place, SimPacket::of) == Made::Packet {
                 return Made::Packet;
             }
+            if !self.tcp.has_events() {
+                return Made::Nothing;
+            }
             // Sending may have closed a connection or made room.
+            cold_path();
             let Some(event) = self.tcp.poll_event() else {
                 return Made::Nothing;
             };
-            cold_path();
             self.app.event(&mut self.tcp, now, event);
         }
     }

@@ -285,17 +285,7 @@ impl<P: Packet> Network<P> {
     pub(crate) fn handle<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, u32)> {
         let now = event.time;
         if event.id & HELD != 0 {
-            if event.id == CHANGES {
-                return self.handle_due(now, tap);
-            }
-            if event.id == PAUSES {
-                self.handle_pauses(now, tap);
-                return None;
-            }
-            if event.id >= RECEIVES {
-                return self.handle_receiver(now, HostId(event.id - RECEIVES), tap);
-            }
-            return self.handle_held(now, event.id & !HELD, tap);
+            return self.handle_other(event, tap);
         }
         let at = event.id;
         let port = &mut self.ports[at as usize];
@@ -323,14 +313,22 @@ impl<P: Packet> Network<P> {
         self.handle_rare(now, at, tap)
     }
 
-    /// The packet in slot `i`, which was held back, has arrived.
+    /// The same of an event that is not of a link.
     #[cold]
-    fn handle_held<T: Tap<P>>(
-        &mut self,
-        now: SimTime,
-        i: u32,
-        tap: &mut T,
-    ) -> Option<(HostId, u32)> {
+    fn handle_other<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, u32)> {
+        let now = event.time;
+        if event.id == CHANGES {
+            return self.handle_due(now, tap);
+        }
+        if event.id == PAUSES {
+            self.handle_pauses(now, tap);
+            return None;
+        }
+        if event.id >= RECEIVES {
+            return self.handle_receiver(now, HostId(event.id - RECEIVES), tap);
+        }
+        // A packet that was held back has arrived.
+        let i = event.id & !HELD;
         self.held -= 1;
         // While held back, a packet's link is where the next packet's slot would be.
         let port = self.slab.hop(i).next;

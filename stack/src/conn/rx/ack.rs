@@ -208,17 +208,20 @@ impl<T: TcpTypes> Connection<T> {
         self.send_buf.release(ack.min(data_end) - 1);
         self.trim_later(now);
         if self.lacks != Lack::Nothing {
+            cold_path();
             self.look_for_room();
         }
         self.timers.stop(Timer::User);
         if let Some(limit) = self.config.lifetimes.user_timeout
             && !self.snd.is_idle()
         {
+            cold_path();
             self.timers.arm(Timer::User, now + limit);
         }
         self.limit_orphan(now);
         let fin_acked = self.fin == Fin::Queued && ack > data_end;
         if fin_acked {
+            cold_path();
             match self.state {
                 State::FinWait1 => self.set_state(State::FinWait2, now),
                 State::Closing => self.enter_time_wait(now),

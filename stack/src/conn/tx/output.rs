@@ -13,6 +13,7 @@ use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use crate::wire::{Beside, Ecn, Flags, PlainHeader, Seq, TcpHeader};
 use core::ops::Range;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
 
 /// A segment to send; `payload` is a range of stream offsets.
@@ -278,11 +279,13 @@ impl<T: TcpTypes> Connection<T> {
             && !self.probe_window
         {
             if nxt < data_end && self.snd.is_idle() {
+                cold_path();
                 self.arm_persist(Duration::ZERO, now);
             }
             return None;
         }
         let Some(queued) = data_end.checked_sub(nxt) else {
+            cold_path();
             self.probe_window = false;
             return None;
         };
@@ -290,18 +293,21 @@ impl<T: TcpTypes> Connection<T> {
         let mss = self.snd.mss().get();
         let mut len = queued.min(usable).min(mss);
         if self.probe_window && len == 0 && queued > 0 {
+            cold_path();
             // RFC 9293 section 3.8.6.1: at least one octet into the closed window.
             len = 1;
         }
         let drains = len == queued;
         let fin = drains && self.fin == Fin::Queued;
         if len == 0 && !fin {
+            cold_path();
             self.probe_window = false;
             return None;
         }
         if self.is_worth_a_segment(len, drains, fin) {
             return Some((len, fin));
         }
+        cold_path();
         if self.snd.is_idle() {
             let least = if self.hold.by_user() && drains {
                 LONGEST_HOLD
@@ -352,6 +358,7 @@ impl<T: TcpTypes> Connection<T> {
         let data_end = start + len;
         let mut flags = Flags::ACK;
         if fin {
+            cold_path();
             flags |= Flags::FIN;
         }
         if len > 0 && data_end == self.send_buf.end() + 1 && (overdue || self.hold.pushes()) {
@@ -359,6 +366,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let probe = data_end > self.snd.una() + self.window.wnd();
         if probe {
+            cold_path();
             self.rare.probe_sent = Sparse::some(start);
         } else if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
             flags |= Flags::CWR;
@@ -381,6 +389,7 @@ impl<T: TcpTypes> Connection<T> {
             flags |= Flags::PSH;
         }
         if self.trace.is_some() {
+            cold_path();
             let event = TraceEvent::Retransmit {
                 offset: sent.start - 1,
                 bytes: ByteCount::new(data_end - sent.start),
