@@ -285,7 +285,7 @@ impl<P: Packet> Network<P> {
     pub(crate) fn handle<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, u32)> {
         let now = event.time;
         if event.id & HELD != 0 {
-            return self.handle_other(event, tap);
+            return self.handle_other(now, event.id, tap);
         }
         let at = event.id;
         let port = &mut self.ports[at as usize];
@@ -315,20 +315,24 @@ impl<P: Packet> Network<P> {
 
     /// The same of an event that is not of a link.
     #[cold]
-    fn handle_other<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, u32)> {
-        let now = event.time;
-        if event.id == CHANGES {
+    fn handle_other<T: Tap<P>>(
+        &mut self,
+        now: SimTime,
+        id: u32,
+        tap: &mut T,
+    ) -> Option<(HostId, u32)> {
+        if id == CHANGES {
             return self.handle_due(now, tap);
         }
-        if event.id == PAUSES {
+        if id == PAUSES {
             self.handle_pauses(now, tap);
             return None;
         }
-        if event.id >= RECEIVES {
-            return self.handle_receiver(now, HostId(event.id - RECEIVES), tap);
+        if id >= RECEIVES {
+            return self.handle_receiver(now, HostId(id - RECEIVES), tap);
         }
         // A packet that was held back has arrived.
-        let i = event.id & !HELD;
+        let i = id & !HELD;
         self.held -= 1;
         // While held back, a packet's link is where the next packet's slot would be.
         let port = self.slab.hop(i).next;
