@@ -72,7 +72,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !(self.probes_tail && self.policy.sack && may(self)) {
             return;
         }
-        cold_path();
         let one_segment = self.board.len() == 1;
         let pto = tlp::pto(&self.rtt, one_segment, self.policy.max_ack_delay);
         let at = now + pto;
@@ -136,7 +135,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !self.has_reorder_timer || self.board.is_empty() {
             None
         } else {
-            cold_path();
             self.detector.reorder_deadline()
         }
     }
