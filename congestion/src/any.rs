@@ -9,6 +9,7 @@ use crate::cubic::Cubic;
 use crate::dctcp::Dctcp;
 use crate::fixed::Fixed;
 use crate::flow::{AckSample, CongestionEvent, FlowView, Lower, Spurious};
+use crate::hint::cold_path;
 use crate::reno::Reno;
 use crate::rto::{RtoContext, RtoPolicy, StandardRto};
 use crate::rtt::RttEstimator;
@@ -44,7 +45,10 @@ macro_rules! each {
             AnyCongestion::Cubic($algorithm) => $call,
             AnyCongestion::Dctcp($algorithm) => $call,
             AnyCongestion::Fixed($algorithm) => $call,
-            AnyCongestion::Other($algorithm) => $call,
+            AnyCongestion::Other($algorithm) => {
+                cold_path();
+                $call
+            }
         }
     };
 }

@@ -264,7 +264,10 @@ impl EcnState {
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
         if self.in_use() {
             match &mut self.custom {
-                Some(custom) => custom.on_data(ip, flags),
+                Some(custom) => {
+                    cold_path();
+                    custom.on_data(ip, flags)
+                }
                 None => self.feedback.get_mut().on_data(ip, flags),
             }
         } else {

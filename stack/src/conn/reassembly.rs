@@ -8,6 +8,7 @@ use super::few::Few;
 use crate::wire::{SackBlock, SackBlocks, Seq};
 use core::cmp::Ordering;
 use core::ops::Range;
+use narrows_congestion::hint::cold_path;
 
 /// What [`Reassembly::insert`] made of a segment's text.
 #[must_use]
@@ -293,6 +294,7 @@ impl Disorder {
             && below.is_none()
             && next_within(&self.held).is_none()
         {
+            cold_path();
             return Inserted::TooManyRanges;
         }
 

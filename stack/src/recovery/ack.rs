@@ -154,6 +154,7 @@ impl Delivered {
         let earlier = newest.retransmitted
             && echo.is_some_and(|echo| echo > now.since(newest.sent_at) + ECHO_ERROR);
         if earlier {
+            cold_path();
             self.newest_clean
         } else {
             Some(newest)
@@ -205,6 +206,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let rate = &mut self.rate;
         let mut bytes = ByteCount::ZERO;
         if input.ack - prior_una >= BURST * self.mss.get() {
+            cold_path();
             bytes = self.board.ack_bursts(input.ack, |s, count| {
                 seen.add(s, rate, recover, true, now);
                 seen.segments += count - 1;
@@ -276,6 +278,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .map(|s| now.since(s.sent_at));
         sample.round_start = seen.round_start;
         if input.ece && input.exact_ecn && seen.advanced {
+            cold_path();
             sample.delivered_ce = sample.acked;
             self.rare.counted.ce_bytes += sample.acked.get();
             self.rate.on_marked(sample.acked);
@@ -304,6 +307,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let bare_duplicate =
             !seen.advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
         if let Some(episode) = self.rare.tlp {
+            cold_path();
             self.tail_loss_probe_ack(episode, input, bare_duplicate, flight, trace);
         }
         self.detect_spurious(input, seen, flight, trace);
@@ -351,6 +355,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
         // what was sent before the last reduction speaks of the window that it answered for.
         if input.ece && self.una > self.recover && self.episode.is_settled() {
+            cold_path();
             trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
             self.enter_cwr(CongestionEvent::EcnEcho, found.flight, now, trace);
             self.rare.counted.ecn_reductions += 1;
@@ -364,6 +369,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         match self.episode {
             Episode::Cwr { .. } if self.is_idle() => {
+                cold_path();
                 self.leave_episode(now, trace);
             }
             Episode::Open if seen.duplicate || !self.board.sacked().is_zero() => {
@@ -376,6 +382,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         self.tell_reduction(seen.bytes, found.verdict, seen.advanced, seen.repaired);
         if self.rare.paces() {
+            cold_path();
             self.reconsider_pace(now);
         }
     }

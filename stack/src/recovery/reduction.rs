@@ -31,6 +31,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// The detector has found losses. `pipe_before` is of [`Self::begin_judgement`].
+    #[inline(never)] // Once an episode, most of them.
     pub(super) fn on_loss_found(
         &mut self,
         pipe_before: ByteCount,
@@ -77,6 +78,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The episode is over, and beyond what it answered for more was lost, of which most has been
     /// sent again. That no retransmission was needed could prove only of this one.
+    #[cold]
     pub(super) fn answer_for_next_window(
         &mut self,
         flight: Flight,

@@ -9,6 +9,7 @@ use narrows::Instant;
 use narrows::config::TcpConfig;
 use narrows::conn::Event;
 use narrows::endpoint::EndpointEvent;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::short::push_short;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -140,6 +141,7 @@ impl SimApp for HostApp {
                     Event::Connected => RoleEvent::Connected,
                     Event::PeerClosed => RoleEvent::PeerClosed,
                     Event::Closed(reason) => {
+                        cold_path();
                         if !self.within.parts.was_to_close(conn, reason) {
                             self.within.parts.break_off(Broken::Lost);
                         }
@@ -150,6 +152,7 @@ impl SimApp for HostApp {
                 (conn, event)
             }
             EndpointEvent::Accepted { listener, conn } => {
+                cold_path();
                 let Some(&(_, role)) = self
                     .within
                     .parts

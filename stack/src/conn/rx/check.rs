@@ -5,6 +5,7 @@ use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes};
 use crate::wire::{Flags, PlainHeader};
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 
 /// A segment's place in the stream, cut to the window.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,7 @@ impl<T: TcpTypes> Connection<T> {
             && !rst
             && tcp.seq == self.irs
         {
+            cold_path();
             // Unless the one before has not left yet.
             if !std::mem::replace(&mut self.handshake.due, true) {
                 self.handshake.asked_again = self.handshake.asked_again.saturating_add(1);
@@ -44,6 +46,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         // RFC 5961 section 4.2: a SYN is never a reason to tear down, wherever it lies.
         if syn && !rst {
+            cold_path();
             self.challenge_ack(now);
             return None;
         }
@@ -63,6 +66,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.ts.in_use() && !rst {
             match tcp.timestamps {
                 Some(option) if self.ts.rejects(option, now) => {
+                    cold_path();
                     self.note_old_text(start, text_len);
                     self.unacceptable(now, len > 0);
                     return None;
@@ -70,6 +74,7 @@ impl<T: TcpTypes> Connection<T> {
                 Some(_) => {}
                 // RFC 7323 section 3.2: a segment without the option is dropped.
                 None => {
+                    cold_path();
                     self.exceptions.change().unacceptable_in += 1;
                     return None;
                 }
@@ -81,6 +86,7 @@ impl<T: TcpTypes> Connection<T> {
             && fin
             && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq()
         {
+            cold_path();
             self.ack.force();
             self.timers
                 .arm(Timer::Linger, now + self.config.lifetimes.time_wait);
@@ -97,6 +103,7 @@ impl<T: TcpTypes> Connection<T> {
             _ => start < edge && start + len > base,
         };
         if !acceptable {
+            cold_path();
             if rst {
                 self.exceptions.change().unacceptable_in += 1;
                 return None;

@@ -10,6 +10,7 @@ use crate::conn::user::Kind as EventKind;
 use crate::conn::{Connection, TcpTypes};
 use crate::memory::Need;
 use crate::wire::{Ecn, Flags};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Instant};
 
 impl<T: TcpTypes> Connection<T> {
@@ -139,7 +140,10 @@ impl<T: TcpTypes> Connection<T> {
         let mss = u64::from(self.config.mss.max(1));
         let segments = match new <= mss {
             true => 1,
-            false => u32::try_from(new.div_ceil(mss)).unwrap_or(u32::MAX),
+            false => {
+                cold_path();
+                u32::try_from(new.div_ceil(mss)).unwrap_or(u32::MAX)
+            }
         };
         let new = ByteCount::new(new);
         if let Some(delay) = self.ack.on_data(&self.config.ack, new, segments, now) {
@@ -151,6 +155,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(in crate::conn) fn on_new_text(&mut self, new: u64, now: Instant) {
         if self.orphan {
+            cold_path();
             // RFC 9293 SHLD-3: nobody will read it.
             self.abort(now);
             return;
