@@ -32,6 +32,7 @@ pub struct TcpStream {
     pub(super) conn: Arc<Conn>,
 }
 
+// What is `#[inline]` few programs call: it is compiled where it is called.
 impl TcpStream {
     /// Our address.
     ///
@@ -61,7 +62,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// As reading.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn poll_peek(
         &self,
         cx: &mut Context<'_>,
@@ -264,7 +265,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         let conn = &self.conn;
         conn.nodelay.store(nodelay, Ordering::Relaxed);
@@ -278,7 +279,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn cork(&self) -> io::Result<bool> {
         let mut core = self.conn.stack.shared.lock();
         Ok(core.sock(self.conn.id)?.1.is_corked())
@@ -289,7 +290,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn set_cork(&self, corked: bool) -> io::Result<()> {
         let conn = &self.conn;
         conn.stack.shared.with(|core, _| {
@@ -302,7 +303,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn notsent_lowat(&self) -> io::Result<Option<u32>> {
         let mut core = self.conn.stack.shared.lock();
         let lowat = core.sock(self.conn.id)?.1.config().buffers.notsent_lowat;
@@ -316,7 +317,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn set_notsent_lowat(&self, lowat: Option<u32>) -> io::Result<()> {
         let lowat = lowat.map(ByteCount::from);
         let conn = &self.conn;
@@ -330,7 +331,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn ttl(&self) -> io::Result<u32> {
         let mut core = self.conn.stack.shared.lock();
         let (_, conn) = core.sock(self.conn.id)?;
@@ -341,7 +342,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `InvalidInput` for another number; when the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         let ttl = hop_limit(ttl)?;
         let conn = &self.conn;
@@ -385,7 +386,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         let conn = &self.conn;
         conn.stack.shared.with(|core, now| {
@@ -398,7 +399,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// None; the signature is tokio's.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         let mut core = self.conn.stack.shared.lock();
         let closed = match core.sock(self.conn.id) {
@@ -414,7 +415,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn info(&self) -> io::Result<TcpInfo> {
         let mut core = self.conn.stack.shared.lock();
         let (_, conn) = core.sock(self.conn.id)?;
@@ -426,7 +427,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// When the stack was shut down.
-    #[inline] // Called once, or by nobody here: compiled where it is.
+    #[inline]
     pub fn trace(&self, capacity: usize) -> io::Result<TraceStream> {
         let (sink, stream) = super::trace::channel(capacity);
         let conn = &self.conn;
