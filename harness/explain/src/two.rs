@@ -25,7 +25,7 @@ use crate::gap::{Gap, Side, Vantage};
 use crate::half::Sighting;
 use fates::Journey;
 use narrows::Instant;
-use std::collections::BTreeMap;
+use narrows::congestion::order::OrderedMap;
 use std::net::SocketAddr;
 
 /// A connection by its ends, the lesser first, and by which of the connections of these ends it is in either
@@ -47,12 +47,12 @@ pub struct Path {
     /// Clocks that were set meanwhile, which is allowed for.
     pub sets: Vec<Set>,
     /// By capture and by ends, the lesser first: the first packet of each of their connections.
-    begins: [BTreeMap<[SocketAddr; 2], Vec<u64>>; 2],
+    begins: [OrderedMap<[SocketAddr; 2], Vec<u64>>; 2],
     /// By ends and by which of their connections it is in either capture: what is in both, as places in
     /// `journeys`.
-    lanes: BTreeMap<Named, [Option<usize>; 2]>,
+    lanes: OrderedMap<Named, [Option<usize>; 2]>,
     /// By ends and by which of their connections it is in the second capture: which it is in the first.
-    firsts: BTreeMap<([SocketAddr; 2], usize), usize>,
+    firsts: OrderedMap<([SocketAddr; 2], usize), usize>,
     /// In the order of `ways`.
     journeys: Vec<Journey>,
 }
@@ -79,7 +79,7 @@ impl Path {
         };
         lanes::by_time(&mut shared, first, second, |at| clock.to_first(at));
         let logs = [first, second];
-        let mut lanes = BTreeMap::new();
+        let mut lanes = OrderedMap::new();
         let (mut journeys, mut ways) = (Vec::new(), Vec::new());
         for lane in &shared {
             let [a, b] = lane.ends;
@@ -103,15 +103,13 @@ impl Path {
         {
             return Err(Unaligned::Uneven(by));
         }
-        // Maps are not collected: that is a sort, compiled for each type.
-        let mut firsts = BTreeMap::new();
         let named = |lane: &lanes::Lane| ((lane.ends, lane.runs[1]), lane.runs[0]);
-        firsts.extend(shared.iter().map(named));
+        let firsts = shared.iter().map(named).collect();
         let begins = logs.map(|log| {
-            let mut both = BTreeMap::new();
+            let mut both = OrderedMap::new();
             for lane in &shared {
                 let begins = || log.of(lane.ends).iter().map(|run| run.begin).collect();
-                both.entry(lane.ends).or_insert_with(begins);
+                both.get_or_insert_with(lane.ends, begins);
             }
             both
         });
@@ -158,10 +156,8 @@ impl Path {
             0 => run,
             _ => *self.firsts.get(&(ends, run))?,
         };
-        let mut lanes = self
-            .lanes
-            .range((ends, [first, 0])..=(ends, [first, usize::MAX]));
-        let ((_, runs), numbers) = lanes.next()?;
+        let lanes = self.lanes.range((ends, [first, 0])..(ends, [first + 1, 0]));
+        let ((_, runs), numbers) = lanes.first()?;
         Some((*runs, *numbers))
     }
 

@@ -4,6 +4,7 @@ use super::clock::{Clock, difference};
 use super::lanes::Lane;
 use super::log::{Log, Record, Run};
 use super::twins;
+use narrows::congestion::order::{OrderedMap, sort_by_key};
 use narrows::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -91,7 +92,7 @@ pub(super) struct Journey {
     /// Packets there, in the order of that capture.
     pub(super) sent: Vec<Sent>,
     /// By packet of the capture that they pass last: the packet of the other that it was.
-    pub(super) from: BTreeMap<u64, usize>,
+    pub(super) from: OrderedMap<u64, usize>,
     /// Packets with sequence space that passed the second place.
     pub(super) arrivals: u64,
     /// Of these, packets whose every copy had left later, and the least time that is.
@@ -133,7 +134,7 @@ impl Journey {
         let mut sent: Vec<Sent> = Vec::with_capacity(records.len());
         let mut place = Place(ORIGIN);
         let mut live: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        let mut from = BTreeMap::new();
+        let mut from = OrderedMap::new();
         let longest = records.iter().map(|r| r.space).max();
         let longest = longest.unwrap_or(0).min(LARGEST).into();
         let mut strays: Vec<(u64, u64, Instant)> = Vec::new();
@@ -257,14 +258,14 @@ impl Journey {
         longest: u64,
         sent: &mut [Sent],
         live: &BTreeMap<u64, Vec<usize>>,
-        from: &mut BTreeMap<u64, usize>,
+        from: &mut OrderedMap<u64, usize>,
         may_have_left: impl Fn(Instant) -> bool,
     ) {
         let mut cursor = place.of(arrival.seq);
         let end = cursor + u64::from(arrival.space);
         while cursor < end {
             let fitting = live
-                .range(cursor.saturating_sub(longest)..=cursor)
+                .range(cursor.saturating_sub(longest)..cursor + 1)
                 .rev()
                 .flat_map(|(_, all)| all.iter().rev())
                 .copied()
@@ -341,22 +342,24 @@ impl Journey {
                 }
             }
         }
-        let mut arrived: BTreeMap<u64, u64> = BTreeMap::new();
-        for sent in &self.sent {
-            if sent.end > sent.start && sent.got > 0 {
-                let end = arrived.entry(sent.start).or_default();
-                *end = sent.end.max(*end);
-            }
-        }
+        let got = self
+            .sent
+            .iter()
+            .filter(|sent| sent.end > sent.start && sent.got > 0);
+        let mut arrived: Vec<_> = got.map(|sent| (sent.start, sent.end)).collect();
+        sort_by_key(&mut arrived, |arrived| *arrived);
+        // Of those that start at one place the last is longest.
+        let from = |start: u64| arrived.partition_point(|arrived| arrived.0 < start);
+        let overlaps = |sent: &Sent| {
+            let to = from(sent.start + 1);
+            let over = |before: usize| arrived[before].1 > sent.start;
+            to.checked_sub(1).is_some_and(over) || to < from(sent.end)
+        };
         for sent in &mut self.sent {
             let outside = sent.at < first || sent.at > last;
             let missed = sent.end > sent.start
                 && acked.is_some_and(|acked| acked >= sent.end)
-                && arrived
-                    .range(..=sent.start)
-                    .next_back()
-                    .is_none_or(|(_, end)| *end <= sent.start)
-                && arrived.range(sent.start..sent.end).next().is_none();
+                && !overlaps(sent);
             if sent.fate == Fate::Lost && (outside || missed) {
                 sent.fate = Fate::Unknown;
             }
@@ -400,10 +403,10 @@ impl Journey {
             return Vec::new();
         };
         let long = end.since(begin).as_nanos() / slices as u64 + 1;
-        let mut course: BTreeMap<u64, Slice> = BTreeMap::new();
+        let mut course: OrderedMap<u64, Slice> = OrderedMap::new();
         for sent in &self.sent {
             let number = sent.at.since(begin).as_nanos() / long;
-            let slice = course.entry(number).or_insert(Slice {
+            let slice = course.get_or_insert_with(number, || Slice {
                 at: sent.at,
                 delays: None,
                 lost: 0,
@@ -415,7 +418,7 @@ impl Journey {
                 slice.delays = Some([least.min(delay), greatest.max(delay)]);
             }
         }
-        course.into_values().collect()
+        course.iter().map(|(_, slice)| *slice).collect()
     }
 
     /// The place among those that left of the packet with this number.

@@ -8,7 +8,7 @@ use super::log::{Log, Record, Run};
 use narrows::congestion::order::sort_by_key;
 use narrows::{Duration, Instant};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 /// A connection that is in both captures.
@@ -73,7 +73,7 @@ pub(super) fn shared(first: &Log, second: &Log) -> Vec<Lane> {
 /// Of two captures of the same ends the connections that have the most packets in common, by the names
 /// that a packet of only one connection of either has.
 fn by_numbers(mine: &[Run], theirs: &[Run]) -> Vec<[usize; 2]> {
-    let mut votes: BTreeMap<[usize; 2], u64> = BTreeMap::new();
+    let mut votes: Vec<[usize; 2]> = Vec::new();
     for way in [0, 1] {
         let named = |runs: &[Run]| {
             let mut names: HashMap<_, (usize, bool)> = HashMap::new();
@@ -91,44 +91,46 @@ fn by_numbers(mine: &[Run], theirs: &[Run]) -> Vec<[usize; 2]> {
             if let Some((m, true)) = theirs.get(&name)
                 && only
             {
-                *votes.entry([n, *m]).or_default() += 1;
+                votes.push([n, *m]);
             }
         }
     }
-    let mut votes: Vec<_> = votes.into_iter().collect();
+    sort_by_key(&mut votes, |runs| *runs);
+    let votes = votes.chunk_by(|a, b| a == b);
+    let mut votes: Vec<_> = votes.map(|votes| (votes[0], votes.len())).collect();
     sort_by_key(&mut votes, |(runs, votes)| (Reverse(*votes), *runs));
-    let (mut taken, mut same) = ([BTreeSet::new(), BTreeSet::new()], Vec::new());
+    let mut taken = [mine, theirs].map(|runs| vec![false; runs.len()]);
+    let mut same = Vec::new();
     for (runs, _) in votes {
-        if (0..2).all(|capture| !taken[capture].contains(&runs[capture])) {
-            (0..2).for_each(|capture| {
-                taken[capture].insert(runs[capture]);
-            });
+        if (0..2).all(|capture| !taken[capture][runs[capture]]) {
+            (0..2).for_each(|capture| taken[capture][runs[capture]] = true);
             same.push(runs);
         }
     }
     same
 }
 
-/// Finds the connections that have no lane yet and were at the same time in both captures; `to_first`
-/// makes times of the second capture those of the first.
+/// Finds the connections that have no lane yet and were at the same time in both captures; `lanes` are in
+/// the order of their ends. `to_first` makes times of the second capture those of the first.
 pub(super) fn by_time(
     lanes: &mut Vec<Lane>,
     first: &Log,
     second: &Log,
     to_first: impl Fn(Instant) -> Instant,
 ) {
-    let mut taken: BTreeMap<[SocketAddr; 2], [BTreeSet<usize>; 2]> = BTreeMap::new();
-    for lane in lanes.iter() {
-        let taken = taken.entry(lane.ends).or_default();
-        for (taken, run) in taken.iter_mut().zip(lane.runs) {
-            taken.insert(run);
-        }
-    }
+    let known = lanes.len();
     for (ends, mine) in &first.runs {
         let theirs = second.of(*ends);
-        let taken = taken.remove(ends).unwrap_or_default();
-        let spans = |runs: &[Run], taken: &BTreeSet<usize>| {
-            let left = (0..).zip(runs).filter(|(n, _)| !taken.contains(n));
+        let mut taken = [mine, theirs].map(|runs| vec![false; runs.len()]);
+        let from = lanes[..known].partition_point(|lane| lane.ends < *ends);
+        let of_them = lanes[from..known]
+            .iter()
+            .take_while(|lane| lane.ends == *ends);
+        for lane in of_them {
+            (0..2).for_each(|capture| taken[capture][lane.runs[capture]] = true);
+        }
+        let spans = |runs: &[Run], taken: &[bool]| {
+            let left = (0..).zip(runs).filter(|(n, _)| !taken[*n]);
             let spans = left.filter_map(|(n, run)| Some((n, run.span()?)));
             spans.collect::<Vec<(usize, (Instant, Instant))>>()
         };

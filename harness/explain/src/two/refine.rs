@@ -124,9 +124,9 @@ fn first_open<'a>(before: &'a [Sent], open: &impl Fn(&&Sent) -> bool) -> Option<
 /// The highest acknowledgement that had come by before the gap was over.
 fn acked(gap: &Gap, back: &Journey) -> Option<u32> {
     // At the near place acknowledgements are those that arrived there.
-    let arrived = back.from.range(..gap.end.packet);
+    let arrived = back.from.range(0..gap.end.packet);
     let mut newest: Option<u32> = None;
-    for (_, n) in arrived.rev().take(64) {
+    for (_, n) in arrived.iter().rev().take(64) {
         let ack = back.sent.get(*n)?.ack;
         newest = Some(newest.map_or(ack, |best| {
             if ack.wrapping_sub(best) as i32 > 0 {
