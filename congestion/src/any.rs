@@ -37,22 +37,6 @@ pub enum AnyCongestion {
     Other(Box<dyn CongestionControl>),
 }
 
-/// `$call` with the algorithm, whichever it is, as `$algorithm`.
-macro_rules! each {
-    ($any:expr, $algorithm:ident => $call:expr) => {
-        match $any {
-            AnyCongestion::Reno($algorithm) => $call,
-            AnyCongestion::Cubic($algorithm) => $call,
-            AnyCongestion::Dctcp($algorithm) => $call,
-            AnyCongestion::Fixed($algorithm) => $call,
-            AnyCongestion::Other($algorithm) => {
-                cold_path();
-                $call
-            }
-        }
-    };
-}
-
 impl AnyCongestion {
     /// `algorithm`, without a box if it is of this crate.
     pub fn of<C: CongestionControl + 'static>(algorithm: C) -> Self {
@@ -72,6 +56,19 @@ impl AnyCongestion {
         match algorithm {
             Some(other) => Self::Other(Box::new(other)),
             None => unreachable!("taken only if it is one of the above"),
+        }
+    }
+}
+
+impl AnyCongestion {
+    /// The window of those that have one. It begins each of them, so that to find it is one test.
+    #[inline]
+    fn window(&self) -> Option<&Window> {
+        match self {
+            Self::Reno(cc) => Some(&cc.window),
+            Self::Cubic(cc) => Some(&cc.window),
+            Self::Dctcp(cc) => Some(&cc.window),
+            Self::Fixed(_) | Self::Other(_) => None,
         }
     }
 }
@@ -116,15 +113,34 @@ impl CongestionControl for AnyCongestion {
     }
     #[inline]
     fn cwnd(&self) -> ByteCount {
-        each!(self, cc => cc.cwnd())
+        match self.window() {
+            Some(window) => window.cwnd(),
+            None => {
+                cold_path();
+                (**self).cwnd()
+            }
+        }
     }
     #[inline]
     fn ssthresh(&self) -> ByteCount {
-        each!(self, cc => cc.ssthresh())
+        match self.window() {
+            Some(window) => window.ssthresh(),
+            None => {
+                cold_path();
+                (**self).ssthresh()
+            }
+        }
     }
     #[inline]
     fn pacing_rate(&self) -> Option<Rate> {
-        each!(self, cc => cc.pacing_rate())
+        match self.window() {
+            // The sender paces these by their windows, if at all.
+            Some(_) => None,
+            None => {
+                cold_path();
+                (**self).pacing_rate()
+            }
+        }
     }
     fn needs(&self) -> Needs {
         (**self).needs()

@@ -35,8 +35,9 @@ impl Default for DctcpConfig {
 /// A cut never takes the window below the floor, so a flow held there by continuous marks goes
 /// on sending the floor each round trip: it cannot stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)] // The window first, as the others have it.
 pub struct Dctcp {
-    window: Window,
+    pub(crate) window: Window,
     /// g, as numerator and denominator.
     g: (u32, u32),
     floor_segments: u32,

@@ -24,7 +24,7 @@ pub enum RecoveryEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)] // The window first: of the slow start each ACK touches little.
 pub struct Reno {
-    window: Window,
+    pub(crate) window: Window,
     slow_start: Running,
     end: RecoveryEnd,
 }

@@ -40,8 +40,9 @@ impl Default for CubicConfig {
 /// The time of an epoch runs only between ACKs on which the window may grow: idle and
 /// application-limited time, and recovery, are not in it (section 4.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)] // The window first, as the others have it.
 pub struct Cubic {
-    window: Window,
+    pub(crate) window: Window,
     /// Growth below one byte, in units of 2^-20 byte.
     fraction: u64,
     slow_start: Running,

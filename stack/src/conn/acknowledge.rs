@@ -1,6 +1,7 @@
 //! When to acknowledge (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
 
 use crate::wire::Seq;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::fmt::Debug;
 
@@ -235,12 +236,15 @@ impl AckState {
         self.segments = self.segments.saturating_add(segments);
         let unacknowledged = self.segments;
         let when = match custom(&mut self.seldom) {
-            Some(custom) => custom.on_data(&DataFacts {
-                now,
-                bytes,
-                unacknowledged,
-                idle,
-            }),
+            Some(custom) => {
+                cold_path();
+                custom.on_data(&DataFacts {
+                    now,
+                    bytes,
+                    unacknowledged,
+                    idle,
+                })
+            }
             None => by_the_rfc(policy, &mut self.quick, unacknowledged, idle),
         };
         match when {
@@ -259,7 +263,10 @@ impl AckState {
     /// next segments too, since the sender is recovering.
     pub(crate) fn on_disorder(&mut self, policy: &AckPolicy, now: Instant) {
         match custom(&mut self.seldom) {
-            Some(custom) => custom.on_disorder(now),
+            Some(custom) => {
+                cold_path();
+                custom.on_disorder(now)
+            }
             None => self.quick = self.quick.max(policy.quick_acks),
         }
         self.owed = Owed::Now;

@@ -262,16 +262,17 @@ impl EcnState {
     /// A segment with data arrived.
     #[inline]
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
-        if self.in_use() {
-            match &mut self.custom {
-                Some(custom) => {
-                    cold_path();
-                    custom.on_data(ip, flags)
-                }
-                None => self.feedback.get_mut().on_data(ip, flags),
-            }
-        } else {
-            MarkEffect::None
+        match self.in_use() {
+            true => self.heed(ip, flags),
+            false => MarkEffect::None,
+        }
+    }
+
+    #[inline(never)]
+    fn heed(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
+        match &mut self.custom {
+            Some(custom) => custom.on_data(ip, flags),
+            None => self.feedback.get_mut().on_data(ip, flags),
         }
     }
 

@@ -7,6 +7,7 @@ use super::{Connection, TcpTypes};
 use crate::buffer::{RecvBuffer, SendBuffer, Trimmed};
 use crate::memory::{Charge, FLOOR, Ledger, Need};
 use crate::recovery::{Grant, Scoreboard};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::sync::Arc;
 
@@ -99,6 +100,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.charge.ledger().is_none() {
             return;
         }
+        cold_path();
         let extra = self.records(self.snd.record_limit().max(RECORDS)) - ALWAYS;
         let ranges = ByteCount::new(self.ooo.memory() as u64);
         self.charge.set(Self::LEAST + extra + ranges);
@@ -128,6 +130,7 @@ impl<T: TcpTypes> Connection<T> {
         match self.charge.ledger() {
             None => true,
             Some(ledger) => {
+                cold_path();
                 let bytes = self.ooo.memory_of_another();
                 bytes == 0 || ledger.admits(ByteCount::new(bytes as u64), Need::Wanted)
             }

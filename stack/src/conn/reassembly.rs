@@ -274,6 +274,7 @@ impl Disorder {
     ) -> Inserted {
         let Range { start, end } = range;
         if start < rcv_nxt {
+            cold_path();
             self.note_duplicate(start..end.min(rcv_nxt));
             if end <= rcv_nxt {
                 return Inserted::Duplicate;
@@ -315,6 +316,7 @@ impl Disorder {
             at = at.max(held.end);
             merged.end = merged.end.max(held.end);
             if held_start > from {
+                cold_path();
                 self.forget(held_start);
             }
             joined = next_within(&self.held);
@@ -325,6 +327,7 @@ impl Disorder {
         if let Some(overlap) = duplicate
             && start >= rcv_nxt
         {
+            cold_path();
             self.note_duplicate(overlap);
         }
 

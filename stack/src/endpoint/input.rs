@@ -132,6 +132,7 @@ impl<T: TcpTypes> Endpoint<T> {
             && conn.owes_challenge()
             && self.cold.challenge.take(now, &mut self.cold.rng) == Verdict::Suppress
         {
+            cold_path();
             conn.forget_challenge();
         }
         self.last_input = Sparse::some(slot);

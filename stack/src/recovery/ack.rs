@@ -240,6 +240,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.dup_acks = self.dup_acks.saturating_add(1);
         }
         if !self.policy.sack {
+            cold_path();
             bytes = self.emulate_sack(seen.duplicate, advanced, cumulative_segments, bytes);
         }
         seen.bytes = bytes;
@@ -373,9 +374,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.leave_episode(now, trace);
             }
             Episode::Open if seen.duplicate || !self.board.sacked().is_zero() => {
+                cold_path();
                 self.enter(Episode::Disorder, trace);
             }
             Episode::Disorder if self.dup_acks == 0 && self.board.sacked().is_zero() => {
+                cold_path();
                 self.enter(Episode::Open, trace);
             }
             _ => {}
@@ -446,6 +449,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// Duplicate ACKs as stand-ins for SACKs (RFC 6582 through the eyes of RFC 6675's `pipe`).
+    #[inline(never)]
     fn emulate_sack(
         &mut self,
         duplicate: bool,

@@ -103,8 +103,10 @@ impl RateEstimator {
     }
 
     /// The smallest RTT known: samples over a shorter interval are thrown away.
+    #[inline]
     pub fn set_min_rtt(&mut self, min_rtt: Duration) {
         if let Some(rates) = &mut self.rates {
+            cold_path();
             rates.min_rtt = min_rtt;
         }
     }
@@ -120,6 +122,7 @@ impl RateEstimator {
         in_flight: impl FnOnce() -> ByteCount,
     ) {
         if let Some(rates) = &mut self.rates {
+            cold_path();
             rates.on_sent((start, end), now, idle, in_flight(), self.delivered);
         }
     }

@@ -446,6 +446,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !matches!(self.episode, Episode::Recovery { .. }) || self.allowance() < self.mss {
             return NextSegment::Blocked;
         }
+        cold_path();
         match self.detector.speculate(&mut self.board, self.recover) {
             Some(segment) => NextSegment::Retransmit(segment),
             None => NextSegment::Blocked,

@@ -72,6 +72,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if !(self.probes_tail && self.policy.sack && may(self)) {
             return;
         }
+        self.set_pto(now);
+    }
+
+    #[inline(never)]
+    fn set_pto(&mut self, now: Instant) {
         let one_segment = self.board.len() == 1;
         let pto = tlp::pto(&self.rtt, one_segment, self.policy.max_ack_delay);
         let at = now + pto;
@@ -90,7 +95,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline]
     pub fn draw_rto(&mut self) -> Duration {
         let entropy = match self.draws_rto {
-            true => self.entropy(),
+            true => {
+                cold_path();
+                self.entropy()
+            }
             false => 0,
         };
         self.rto_with(entropy)
@@ -113,6 +121,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .rto
             .rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
         if self.rtt.samples() == 0 {
+            cold_path();
             rto.max(self.rare.asked.rto_floor)
         } else {
             rto

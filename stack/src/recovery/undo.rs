@@ -7,6 +7,7 @@ use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
 use crate::trace::TraceEvent;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{CongestionControl, CongestionEvent, RtoPolicy, Spurious};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -49,9 +50,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         };
         if let Some(dsack) = input.dsack {
+            cold_path();
             undo.note_dsack(dsack);
         }
         if undo.is_taken_back() {
+            cold_path();
             self.judge_repaired_beyond(flight, input, trace);
             return;
         }
@@ -64,8 +67,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .is_some_and(|d| undo.on_dsack(d, seen.first_news));
         let kind = undo.kind;
         if eifel || dsack {
+            cold_path();
             self.undo_reduction(kind, input, trace);
         } else if undo.is_over(input.ack) {
+            cold_path();
             self.rare.clear(|rare| &mut rare.undo);
         }
     }

@@ -272,6 +272,7 @@ impl Port {
         if self.in_service == InService::Counted || self.cursor == NIL {
             return self.held();
         }
+        cold_path();
         Depth {
             packets: self.queued_packets - 1,
             bytes: self.queued_bytes - u64::from(slab.hop(self.cursor).buffered),

@@ -58,7 +58,10 @@ impl<T: TcpTypes> Connection<T> {
         let len = text_len as i64 + i64::from(syn) + i64::from(fin);
         // Nothing comes after the FIN.
         let edge = match self.fin_received {
-            true => base,
+            true => {
+                cold_path();
+                base
+            }
             false => (self.offered.right_edge() as i64).max(base),
         };
 

@@ -17,6 +17,7 @@ use crate::wire::{Ecn, Flags, PlainHeader, SackBlocks, Seq, TcpHeader};
 use ack::AckCheck;
 use check::Placed;
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 
 /// What a segment says once both have heard the other's SYN: other options mean nothing then.
 #[derive(Clone, Copy)]
@@ -108,12 +109,14 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         if tcp.flags.contains(Flags::URG) && self.state.can_receive() {
+            cold_path();
             self.on_urgent(heard.urgent, seg);
         }
         if seg.text_len > 0 {
             self.on_text(now, ecn, tcp.flags, seg, payload);
         }
         if seg.fin || self.peer_fin.is_some() {
+            cold_path();
             self.on_fin(now, seg);
         }
         self.arm_keepalive(now);

@@ -24,6 +24,7 @@ impl<T: TcpTypes> Connection<T> {
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
         if !self.state.can_receive() {
+            cold_path();
             // After the peer's FIN there can be no text.
             return;
         }
@@ -34,6 +35,7 @@ impl<T: TcpTypes> Connection<T> {
         let mut end = start + (seg.text_len - skip) as u64;
         let before = self.rcv_nxt;
         if let TextRoom::Before(kept) = self.room_for_text(start, end) {
+            cold_path();
             if start <= before {
                 self.offered.retract(kept.max(before));
             }
@@ -67,10 +69,12 @@ impl<T: TcpTypes> Connection<T> {
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Duplicate => {
+                cold_path();
                 self.exceptions.change().duplicates_in += 1;
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::TooManyRanges => {
+                cold_path();
                 self.exceptions.change().out_of_order_dropped += 1;
                 self.ack.on_disorder(&self.config.ack, now);
             }
@@ -108,6 +112,7 @@ impl<T: TcpTypes> Connection<T> {
         let (before, text_len) = (self.rcv_nxt, payload.len());
         let end = before + text_len as u64;
         if self.recv_buf.afford(end, Need::Owed) < end {
+            cold_path();
             let seg = Placed {
                 start: before as i64,
                 text_len,

@@ -118,11 +118,13 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(never)]
     pub(super) fn rare_output(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         if let Some(seq) = self.rare.changed().and_then(|rare| rare.reset_due.take()) {
+            cold_path();
             return Some(self.reset(seq, now, out));
         }
         match self.state {
             State::Closed(_) => return None,
             State::SynSent | State::SynReceived(_) => {
+                cold_path();
                 if self.handshake.due {
                     let (ecn, mut tcp) = self.syn_header(now);
                     out.ecn = ecn;
@@ -144,6 +146,7 @@ impl<T: TcpTypes> Connection<T> {
             _ => {}
         }
         if let Some(past) = self.ack.take_past() {
+            cold_path();
             let was_due = self.ack.is_due();
             let made = self.pure_ack(now, out);
             out.tcp.ack = self.rcv_seq(past.rcv_nxt);
@@ -252,6 +255,7 @@ impl<T: TcpTypes> Connection<T> {
                     return Some(Emitted::MoreMayFollow);
                 }
                 NextSegment::Wait(at) => {
+                    cold_path();
                     self.wait_to_pace(Some(at));
                     return None;
                 }

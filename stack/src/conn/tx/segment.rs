@@ -76,6 +76,7 @@ impl<T: TcpTypes> Connection<T> {
         if let Some(rare) = self.rare.as_changed()
             && let Some(up) = rare.snd_up.get()
         {
+            cold_path();
             if start < up {
                 out.tcp.flags |= Flags::URG;
                 // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the

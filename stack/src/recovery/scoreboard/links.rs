@@ -4,6 +4,7 @@
 use super::record::Record;
 use super::{AbsSeq, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 use std::cmp::Reverse;
 
 /// Counts the records that are touched, so that a test can bound the cost.
@@ -239,6 +240,7 @@ impl Scoreboard {
     #[inline]
     pub(super) fn note_delivery(&mut self, record: &SentSegment, highest: AbsSeq) {
         if record.end < highest && record.transmissions == 1 {
+            cold_path();
             self.note_overtaken(record.start, highest);
         }
     }
