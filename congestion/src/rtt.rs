@@ -1,5 +1,6 @@
 //! Round-trip time estimation, RFC 6298 section 2, in nanoseconds.
 
+use crate::hint::cold_path;
 use crate::units::{Duration, Instant};
 
 /// Smoothed RTT and its variation.
@@ -57,6 +58,7 @@ impl RttEstimator {
     pub fn on_sample(&mut self, r: Duration, now: Instant) {
         let r_ns = r.as_nanos().min(1 << 56);
         if self.samples == 0 {
+            cold_path();
             self.srtt_x8 = r_ns * 8;
             self.rttvar_x4 = r_ns * 2;
         } else {

@@ -147,8 +147,18 @@ impl Running {
     ) -> ByteCount {
         match self {
             Self::Standard { limit } => by_bytes(*limit, window, ack, flow),
-            _ => self.begun().on_ack(window, ack, flow),
+            _ => self.on_ack_begun(window, ack, flow),
         }
+    }
+
+    #[inline(never)]
+    fn on_ack_begun(
+        &mut self,
+        window: &mut Window,
+        ack: &AckSample,
+        flow: &FlowView<'_>,
+    ) -> ByteCount {
+        self.begun().on_ack(window, ack, flow)
     }
 
     /// [`SlowStart::on_congestion`].

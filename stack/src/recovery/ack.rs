@@ -176,7 +176,8 @@ struct Found {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Take an acknowledgement. Events are told to `trace`.
     pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl FnMut(TraceEvent)) {
-        if !(self.is_concerned() || input.ece || input.dsack.is_some()) {
+        if self.una == self.nxt && !(self.is_concerned() || input.ece || input.dsack.is_some()) {
+            cold_path();
             return;
         }
         let mut seen = Delivered::default();
@@ -285,6 +286,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.rate.on_marked(sample.acked);
         }
         let limited = if self.validates {
+            cold_path();
             self.validate_ack(seen.prior_una, seen.segments, &mut sample, now)
         } else {
             self.cwnd_limited_since(seen.prior_una)

@@ -8,6 +8,7 @@ use super::loss_detector::{AckFacts, NewestDelivered, Verdict};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use crate::trace::TraceEvent;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -60,6 +61,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                     detector.on_progress(&newest, now, &self.rtt, board)
                 }));
         if !enough {
+            cold_path();
             self.judge_progress(prior_una, delivered, newest, round_start, now, trace);
         }
         // The round trip was measured just now, and no probe was under way; a loss may have been found.

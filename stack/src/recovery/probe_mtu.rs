@@ -5,6 +5,7 @@ use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -93,6 +94,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if segment.len() <= self.mss + ByteCount::new(1) {
             return segment;
         }
+        cold_path();
         if self.is_mtu_probe(segment.start) {
             self.settle_probe(match self.episode {
                 Episode::Loss { .. } => ProbeFate::TimedOut,

@@ -484,7 +484,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         };
         let bytes = segment.len();
-        if !segment.was_retransmitted() {
+        if self.validates && !segment.was_retransmitted() {
+            cold_path();
             self.validate_retransmission(bytes);
         }
         self.rare.retransmitted_to = self.rare.retransmitted_to.max(segment.end);

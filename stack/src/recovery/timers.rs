@@ -66,17 +66,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// The same if a probe `may` leave.
-    #[inline]
+    #[inline(always)] // One test of those who never send one.
     pub(super) fn arm_pto_if(&mut self, now: Instant, may: impl FnOnce(&Self) -> bool) {
         self.pto_at = Sparse::NONE;
-        if !(self.probes_tail && self.policy.sack && may(self)) {
-            return;
+        if self.probes_tail {
+            self.set_pto_if(now, may);
         }
-        self.set_pto(now);
     }
 
     #[inline(never)]
-    fn set_pto(&mut self, now: Instant) {
+    fn set_pto_if(&mut self, now: Instant, may: impl FnOnce(&Self) -> bool) {
+        if !(self.policy.sack && may(self)) {
+            return;
+        }
         let one_segment = self.board.len() == 1;
         let pto = tlp::pto(&self.rtt, one_segment, self.policy.max_ack_delay);
         let at = now + pto;

@@ -11,6 +11,7 @@ use narrows::wire::{
     self, ChecksumPolicy, Ecn, Headers, IpHeader, PlainHeader, PlainSegment, SackBlocks, TcpHeader,
     TcpOptions,
 };
+use narrows_congestion::hint::cold_path;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
 /// The IPv4 address of a host: 10.0.0.1 for host 0, and so on.
@@ -393,6 +394,7 @@ impl Packet for SimPacket {
         if self.rare.is_none() {
             return HostId(self.plain.dst.to_bits().wrapping_sub(FIRST));
         }
+        cold_path();
         match self.ends().1 {
             IpAddr::V4(v4) => HostId(v4.to_bits().wrapping_sub(FIRST)),
             IpAddr::V6(v6) => HostId((v6.to_bits() as u32).wrapping_sub(FIRST)),

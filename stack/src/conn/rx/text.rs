@@ -55,6 +55,7 @@ impl<T: TcpTypes> Connection<T> {
         });
         match outcome {
             Inserted::InOrder { rcv_nxt } => {
+                cold_path();
                 self.rcv_nxt = rcv_nxt;
                 self.owe_ack(rcv_nxt - before, now);
             }

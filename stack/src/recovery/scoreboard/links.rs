@@ -129,6 +129,7 @@ impl Scoreboard {
         loop {
             let next = self.skip_sacked(index);
             if next > index {
+                cold_path();
                 covered = self.view(next - 1).end;
             }
             index = next;
@@ -288,6 +289,7 @@ impl Scoreboard {
         let id = self.id(index);
         let mut after = self.holes.waiting.tail;
         if after != NIL && self.index(after) > index && self.holes.finger != NIL {
+            cold_path();
             after = self.holes.finger;
             while after != NIL && self.index(after) > index {
                 step!(self);
