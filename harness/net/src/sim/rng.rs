@@ -5,6 +5,7 @@
 //! is PCG32 (O'Neill 2014, XSH RR 64/32); a test pins its first values so that an update of the
 //! crate cannot change results unnoticed. All helpers are integer arithmetic.
 
+use narrows_congestion::hint::cold_path;
 use rand_core::Rng as _;
 use rand_pcg::Pcg32;
 
@@ -73,12 +74,15 @@ impl Stream {
 
     /// A number below `bound`, each equally likely (Lemire 2019, with rejection); 0 if `bound`
     /// is 0.
+    #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 {
+            cold_path();
             return 0;
         }
         let mut product = u128::from(self.next_u64()) * u128::from(bound);
         if (product as u64) < bound {
+            cold_path();
             let reject_below = bound.wrapping_neg() % bound;
             while (product as u64) < reject_below {
                 product = u128::from(self.next_u64()) * u128::from(bound);
@@ -88,6 +92,7 @@ impl Stream {
     }
 
     /// A span from zero to `max`, both included, each picosecond equally likely.
+    #[inline]
     pub fn jitter(&mut self, max: SimTime) -> SimTime {
         match max.as_picos().checked_add(1) {
             Some(bound) => SimTime::from_picos(self.below(bound)),

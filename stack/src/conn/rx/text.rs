@@ -102,7 +102,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// The text begins at RCV.NXT and is within the window, and there is no gap.
-    #[inline]
+    #[inline(always)] // A step of one.
     pub(super) fn on_next_text(
         &mut self,
         now: Instant,
