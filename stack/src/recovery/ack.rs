@@ -176,9 +176,11 @@ struct Found {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Take an acknowledgement. Events are told to `trace`.
     pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl FnMut(TraceEvent)) {
-        if self.una == self.nxt && !(self.is_concerned() || input.ece || input.dsack.is_some()) {
+        if self.una == self.nxt {
             cold_path();
-            return;
+            if !(self.is_concerned() || input.ece || input.dsack.is_some()) {
+                return;
+            }
         }
         let mut seen = Delivered::default();
         self.deliver(input, &mut seen);

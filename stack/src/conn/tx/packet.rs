@@ -46,6 +46,8 @@ impl<T: TcpTypes> Connection<T> {
         place: &mut Option<R>,
         make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> Option<Emitted> {
+        // Let go of here, what is there is in no one's way further on.
+        *place = None;
         let Some(ends) = self.ends.v4() else {
             return self.transmit_other(Seldom::Any, now, place, make);
         };
@@ -55,14 +57,14 @@ impl<T: TcpTypes> Connection<T> {
                 let tcp = self.header_here(begun.seq, begun.flags, now);
                 let segment = self.segment_between(ends, tcp, begun.ecn);
                 let payload = self.leaving(begun.payload);
-                *place = Some(make(Headers::Plain(&segment), payload));
+                place.get_or_insert_with(|| make(Headers::Plain(&segment), payload));
                 Some(made)
             }
             Due::Seldom(which) => self.transmit_other(which, now, place, make),
         }
     }
 
-    /// The same, of what is not plain.
+    /// The same, of what is not plain, into an empty place.
     #[inline(never)]
     fn transmit_other<R>(
         &mut self,
@@ -76,12 +78,14 @@ impl<T: TcpTypes> Connection<T> {
         // Each in its own place: what several ways have made would be copied once more.
         match (&out.beside, self.segment_v4(&out)) {
             (Beside::Nothing, Some(plain)) => {
-                *place = Some(make(Headers::Plain(&plain), self.payload(&out)));
+                place.get_or_insert_with(|| make(Headers::Plain(&plain), self.payload(&out)));
             }
             (Beside::Sack(sack), Some(plain)) => {
-                *place = Some(make(Headers::Sack(&plain, sack), self.payload(&out)));
+                place.get_or_insert_with(|| make(Headers::Sack(&plain, sack), self.payload(&out)));
             }
-            _ => *place = Some(self.make_of_any(&mut out, make)),
+            _ => {
+                place.get_or_insert_with(|| self.make_of_any(&mut out, make));
+            }
         }
         Some(made)
     }
