@@ -198,13 +198,8 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// The first connection that had something to send has nothing more for now: its events and its
     /// timer.
-    #[inline(never)]
+    #[inline(never)] // Twice a packet's way comes by: it is there once.
     fn settle_first(&mut self, now: Instant) {
-        self.settle_first_here(now);
-    }
-
-    #[inline(always)]
-    fn settle_first_here(&mut self, now: Instant) {
         let slot = self.first_dirty;
         let s = &mut self.slots[slot as usize];
         if std::mem::take(&mut self.finished)
@@ -236,7 +231,7 @@ impl<T: TcpTypes> Endpoint<T> {
     #[inline(always)]
     pub fn is_dry(&mut self, now: Instant) -> bool {
         if self.finished {
-            self.settle_first_here(now);
+            self.settle_first(now);
         }
         self.first_dirty == LAST && !self.has_strays
     }
