@@ -128,6 +128,11 @@ impl<K: Ord, V> OrderedMap<K, V> {
         Some(self.0.remove(at).1)
     }
 
+    /// All in the order of their keys, what these have to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.0.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
     /// Those from `keys.start` on, and before `keys.end`.
     pub fn range(&self, keys: Range<K>) -> &[(K, V)] {
         let from = self.0.partition_point(|(k, _)| *k < keys.start);

@@ -3,8 +3,8 @@
 //! A connection takes it up when it next has something to do: telling them all at once is work that
 //! one small packet from anybody who sees one of ours could ask for again and again.
 
+use narrows_congestion::order::OrderedMap;
 use narrows_congestion::{Duration, Instant};
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Hosts remembered; the one of longest ago makes room.
@@ -34,7 +34,7 @@ impl News {
 /// Path MTUs by remote address, and how many more claims about each are believed.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    hosts: BTreeMap<IpAddr, Path>,
+    hosts: OrderedMap<IpAddr, Path>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Paths {
         let left = self.hosts.get(&host).map_or(BURST, |path| path.left(now));
         if self.hosts.len() >= CAPACITY && !self.hosts.contains_key(&host) {
             let oldest = self.hosts.iter().min_by_key(|(_, path)| path.at);
-            if let Some((&oldest, _)) = oldest {
+            if let Some(&(oldest, _)) = oldest {
                 self.hosts.remove(&oldest);
             }
         }

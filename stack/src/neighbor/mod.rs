@@ -7,8 +7,9 @@
 //! by nothing else, though one who is known may say that it has moved; the cache is bounded.
 
 use crate::wire::ethernet::MacAddr;
+use narrows_congestion::order::OrderedMap;
 use narrows_congestion::{Duration, Instant};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 /// Values of a cache.
@@ -100,7 +101,7 @@ struct Entry<P> {
 #[derive(Debug)]
 pub struct NeighborCache<P> {
     config: NeighborConfig,
-    entries: BTreeMap<IpAddr, Entry<P>>,
+    entries: OrderedMap<IpAddr, Entry<P>>,
     /// The answer given last, and until when it may be given again without looking.
     latest: Option<(IpAddr, MacAddr, Instant)>,
     /// No question is due before.
@@ -114,7 +115,7 @@ impl<P> NeighborCache<P> {
     pub fn new(config: NeighborConfig) -> Self {
         Self {
             config,
-            entries: BTreeMap::new(),
+            entries: OrderedMap::new(),
             latest: None,
             ask_at: Instant::MAX,
             released: VecDeque::new(),
@@ -249,7 +250,7 @@ impl<P> NeighborCache<P> {
         let mut next = Instant::MAX;
         let mut solicitation = None;
         let mut dead = Vec::new();
-        for (&target, entry) in &mut self.entries {
+        for (&target, entry) in self.entries.iter_mut() {
             let (asked, ask_at, last_known) = match &mut entry.state {
                 State::Incomplete { asked, ask_at } => (asked, ask_at, None),
                 State::Probe { mac, asked, ask_at } => (asked, ask_at, Some(*mac)),
@@ -301,7 +302,7 @@ impl<P> NeighborCache<P> {
                 .iter()
                 .filter(|(_, e)| !matches!(e.state, State::Fixed { .. }))
                 .min_by_key(|(_, e)| e.used)
-                .map(|(&addr, _)| addr)
+                .map(|&(addr, _)| addr)
             && let Some(gone) = self.entries.remove(&oldest)
         {
             self.latest = None;

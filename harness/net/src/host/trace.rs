@@ -37,7 +37,7 @@ use narrows::trace::{Held, TimeoutCause, TraceEvent, TraceSink};
 use narrows::{ByteCount, Instant};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Version of the format.
 pub const FORMAT_VERSION: u32 = 2;
@@ -142,6 +142,13 @@ struct Sink {
 
 impl Sink {
     fn line(&self, now: Instant, event: &str, fields: impl FnOnce(&mut String)) {
+        let mut lines = self.begin(now, event);
+        fields(&mut lines);
+        lines.push_str("}\n");
+    }
+
+    /// Of a line what all have; apart, for it is compiled once.
+    fn begin(&self, now: Instant, event: &str) -> MutexGuard<'_, String> {
         let mut lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (host, conn) = (self.host, self.conn);
         let _ = write!(
@@ -149,8 +156,7 @@ impl Sink {
             "{{\"ns\":{},\"host\":{host},\"conn\":{conn},\"event\":\"{event}\"",
             now.as_nanos()
         );
-        fields(&mut lines);
-        lines.push_str("}\n");
+        lines
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of hosts but their number; [`crate::sim::World`] drives it.
 
+mod agenda;
 mod ahead;
 mod arrival;
 mod change;

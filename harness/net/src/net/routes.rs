@@ -4,7 +4,8 @@
 //! protocol whose links cost the same. One search for each switch that has hosts, backwards from
 //! it, so that the work grows with switches times links and not with the hosts.
 
-use std::collections::{BTreeSet, VecDeque};
+use narrows_congestion::order::OrderedMap;
+use std::collections::VecDeque;
 
 use super::graph::{Graph, NodeId, SwitchId, TopologyError};
 use super::packet::{HostId, PortId};
@@ -12,6 +13,9 @@ use super::switch::{Home, NO_SWITCH, Table, TableBuilder};
 
 /// Entries of all tables together: 1 GiB.
 const MAX_ENTRIES: u64 = 1 << 28;
+
+/// Ports, in their order.
+pub(super) type Ports = OrderedMap<u32, ()>;
 
 /// The shortest paths between the hosts of a graph.
 #[derive(Debug)]
@@ -50,9 +54,9 @@ impl Fabric {
 
     /// The tables of all switches, once they know that the ports in `known` lead nowhere. Of the
     /// others each leaves out those of its own that are in `dead`.
-    pub(super) fn tables(&self, known: &BTreeSet<u32>, dead: &BTreeSet<u32>) -> Vec<Table> {
+    pub(super) fn tables(&self, known: &Ports, dead: &Ports) -> Vec<Table> {
         let mut out: Vec<Vec<(u32, u32)>> = vec![Vec::new(); self.switches];
-        let alive = || self.trunks.iter().filter(|t| !known.contains(&t.port));
+        let alive = || self.trunks.iter().filter(|t| !known.contains_key(&t.port));
         for trunk in alive() {
             out[trunk.from as usize].push((trunk.to, trunk.port));
         }
@@ -125,7 +129,7 @@ impl Routes {
             trunks,
             edges,
         };
-        let none = BTreeSet::new();
+        let none = Ports::new();
         Ok(Self {
             homes,
             tables: fabric.tables(&none, &none),
@@ -254,7 +258,7 @@ impl Search {
         goal: u32,
         edge: u32,
         (out, into): (&Neighbours, &Neighbours),
-        dead: &BTreeSet<u32>,
+        dead: &Ports,
         tables: &mut [TableBuilder],
     ) {
         self.distance.fill(u32::MAX);
@@ -270,7 +274,8 @@ impl Search {
                 if dead.is_empty() {
                     self.ports.extend(ports);
                 } else {
-                    self.ports.extend(ports.filter(|port| !dead.contains(port)));
+                    self.ports
+                        .extend(ports.filter(|port| !dead.contains_key(port)));
                 }
                 tables[at as usize].set(edge, &self.ports);
             }

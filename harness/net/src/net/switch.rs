@@ -7,7 +7,7 @@
 //! A host that hangs on the switch itself is found in [`Home`]. For the others a table names the
 //! ports by the switch that the host hangs on: hosts of one rack share an entry.
 
-use std::collections::BTreeMap;
+use narrows_congestion::order::OrderedMap;
 
 use super::multipath::{Chooser, Multipath};
 use crate::sim::time::SimTime;
@@ -48,7 +48,7 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) struct TableBuilder {
     table: Table,
-    known: BTreeMap<Vec<u32>, Route>,
+    known: OrderedMap<Vec<u32>, Route>,
 }
 
 impl TableBuilder {
@@ -59,7 +59,7 @@ impl TableBuilder {
                 routes: vec![NONE; edges],
                 ..Table::default()
             },
-            known: BTreeMap::new(),
+            known: OrderedMap::new(),
         }
     }
 

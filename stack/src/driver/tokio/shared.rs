@@ -10,8 +10,9 @@ use crate::device::{Device, DeviceStats, Refused, sys};
 use crate::endpoint::{ConnId, EndpointEvent, ListenerId};
 use crate::interface::{Capabilities, RxFrame, TxFrame};
 use crate::wire::IcmpErrorKind;
+use narrows_congestion::order::OrderedMap;
 use narrows_congestion::{Duration, Instant};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -72,7 +73,7 @@ pub(super) enum Phase {
 pub(super) struct Core {
     pub(super) engine: Engine<LiveTcp, Box<dyn Device>>,
     socks: Vec<Option<Sock>>,
-    pub(super) listeners: BTreeMap<ListenerId, Accepting>,
+    pub(super) listeners: OrderedMap<ListenerId, Accepting>,
     pub(super) phase: Phase,
     timer: Arc<sys::TimerFd>,
     /// What the timer is set to.
@@ -100,7 +101,7 @@ impl Shared {
         let core = Core {
             engine,
             socks: Vec::new(),
-            listeners: BTreeMap::new(),
+            listeners: OrderedMap::new(),
             phase: Phase::Running,
             timer,
             armed: None,
@@ -317,7 +318,7 @@ impl Core {
 
     /// Those who wait to accept see that no more will come.
     pub(super) fn wake_listeners(&mut self) {
-        for accepting in self.listeners.values_mut() {
+        for (_, accepting) in self.listeners.iter_mut() {
             Self::wake(&mut self.wakes, &mut accepting.wakers);
         }
     }

@@ -8,13 +8,14 @@
 mod hosts;
 
 use narrows_congestion::order::OrderedMap;
-use std::collections::{BTreeMap, BTreeSet};
 
+use super::agenda::Agenda;
 use super::{HELD, Network};
 use crate::net::change::{Change, ChangeError};
 use crate::net::discipline::Retuned;
 use crate::net::packet::{HostId, Packet, PortId};
 use crate::net::port::{NO_POOL, Node};
+use crate::net::routes::Ports;
 use crate::net::stats::DropReason;
 use crate::sim::queue::Event;
 use crate::sim::rng::{Component, Stream};
@@ -29,19 +30,17 @@ const _: () = assert!(CHANGES & HELD != 0);
 /// What is different from how the network was built, and what is to come of it.
 #[derive(Debug)]
 pub(super) struct Changes {
-    /// By time, then in the order in which it was put here.
-    due: BTreeMap<(SimTime, u64), Due>,
-    sequence: u64,
+    due: Agenda<Due>,
     /// Time of the event; [`SimTime::MAX`] for none. Another one is stale.
     armed: SimTime,
     /// How long until all switches know of a link.
     convergence: SimTime,
     /// Ports whose link is down.
-    down: BTreeSet<u32>,
+    down: Ports,
     /// Ports whose link routes leave out though it works.
-    withdrawn: BTreeSet<u32>,
+    withdrawn: Ports,
     /// Those of either kind that all switches know of.
-    known: BTreeSet<u32>,
+    known: Ports,
     tables_are_old: bool,
     pauses: OrderedMap<u32, Pause>,
     /// Until when the NICs of hosts are being reset.
@@ -51,13 +50,12 @@ pub(super) struct Changes {
 impl Default for Changes {
     fn default() -> Self {
         Self {
-            due: BTreeMap::new(),
-            sequence: 0,
+            due: Agenda::new(),
             armed: SimTime::MAX,
             convergence: SimTime::ZERO,
-            down: BTreeSet::new(),
-            withdrawn: BTreeSet::new(),
-            known: BTreeSet::new(),
+            down: Ports::new(),
+            withdrawn: Ports::new(),
+            known: Ports::new(),
             tables_are_old: false,
             pauses: OrderedMap::new(),
             resets: OrderedMap::new(),
@@ -92,23 +90,17 @@ pub(crate) enum Concerns {
 }
 
 impl Changes {
-    fn put(&mut self, time: SimTime, due: Due) {
-        // What comes at the end of time never does.
-        if time != SimTime::MAX {
-            self.due.insert((time, self.sequence), due);
-            self.sequence += 1;
-        }
-    }
-
     /// Whether a port's link is no route.
     fn is_out(&self, port: PortId) -> bool {
-        self.down.contains(&port.0) || self.withdrawn.contains(&port.0)
+        self.down.contains_key(&port.0) || self.withdrawn.contains_key(&port.0)
     }
 
     /// The ports whose links are no route.
-    fn out(&self) -> BTreeSet<u32> {
+    fn out(&self) -> Ports {
         let mut out = self.down.clone();
-        out.extend(&self.withdrawn);
+        for &(port, ()) in self.withdrawn.iter() {
+            out.insert(port, ());
+        }
         out
     }
 }
@@ -148,7 +140,7 @@ impl<P: Packet> Network<P> {
     pub fn link_is_up(&self, port: PortId) -> bool {
         assert!(port.index() < self.ports.len(), "no port {}", port.0);
         let changes = self.changes.as_ref();
-        !changes.is_some_and(|changes| changes.down.contains(&port.0))
+        !changes.is_some_and(|changes| changes.down.contains_key(&port.0))
     }
 
     /// Whether a host pauses.
@@ -209,7 +201,9 @@ impl<P: Packet> Network<P> {
             }
             Change::LinkDown { port } => {
                 let was_out = self.changes_mut().is_out(port);
-                if self.changes_mut().down.insert(port.0) {
+                let down = &mut self.changes_mut().down;
+                if !down.contains_key(&port.0) {
+                    down.insert(port.0, ());
                     self.link_down(port, now, tap);
                     self.route_changed(port, now, was_out);
                 }
@@ -217,7 +211,7 @@ impl<P: Packet> Network<P> {
             }
             Change::LinkUp { port } => {
                 let was_out = self.changes_mut().is_out(port);
-                if self.changes_mut().down.remove(&port.0) {
+                if self.changes_mut().down.remove(&port.0).is_some() {
                     self.resume(port, now, tap);
                     self.route_changed(port, now, was_out);
                 }
@@ -272,9 +266,9 @@ impl<P: Packet> Network<P> {
                 let changes = self.changes_mut();
                 let was_out = changes.is_out(port);
                 match change {
-                    Change::Withdraw { .. } => changes.withdrawn.insert(port.0),
-                    _ => changes.withdrawn.remove(&port.0),
-                };
+                    Change::Withdraw { .. } => changes.withdrawn.insert(port.0, ()),
+                    _ => drop(changes.withdrawn.remove(&port.0)),
+                }
                 self.route_changed(port, now, was_out);
                 Concerns::Network
             }
@@ -369,7 +363,7 @@ impl<P: Packet> Network<P> {
         let wire = self.ports[at as usize].detach_wire(&self.slab);
         let changes = self.changes_mut();
         for (time, slot) in wire {
-            changes.put(time, Due::Arrives { port: at, slot });
+            changes.due.put(time, Due::Arrives { port: at, slot });
         }
     }
 
@@ -377,13 +371,12 @@ impl<P: Packet> Network<P> {
         let mut lost = Vec::new();
         self.change_port(port, now, tap, &mut |network| {
             network.detach_wire(port.0);
-            network.changes_mut().due.retain(|_, due| match *due {
-                Due::Arrives { port: at, slot } if at == port.0 => {
+            let on_wire = |due: &Due| matches!(due, Due::Arrives { port: at, .. } if *at == port.0);
+            for due in network.changes_mut().due.take(on_wire) {
+                if let Due::Arrives { slot, .. } = due {
                     lost.push(slot);
-                    false
                 }
-                _ => true,
-            });
+            }
             let port = &mut network.ports[port.index()];
             lost.extend(port.stop(now, &mut network.slab));
         });
@@ -401,7 +394,7 @@ impl<P: Packet> Network<P> {
     /// A port's transmitter goes on, unless something else stops it.
     fn resume<T: Tap<P>>(&mut self, port: PortId, now: SimTime, tap: &mut T) {
         let changes = self.changes_mut();
-        if !changes.down.contains(&port.0) && !changes.resets.contains_key(&port.0) {
+        if !changes.down.contains_key(&port.0) && !changes.resets.contains_key(&port.0) {
             self.change_port(port, now, tap, &mut |network| {
                 network.ports[port.index()].resume(now, &mut network.slab);
             });
@@ -414,10 +407,10 @@ impl<P: Packet> Network<P> {
         let changes = self.changes_mut();
         let out = changes.is_out(port);
         if between && out != was_out {
-            changes.put(now, Due::Tables);
+            changes.due.put(now, Due::Tables);
             let known = now + changes.convergence;
             let port = port.0;
-            changes.put(known, Due::Known { port, out });
+            changes.due.put(known, Due::Known { port, out });
         }
     }
 
@@ -435,10 +428,9 @@ impl<P: Packet> Network<P> {
         changes.armed = SimTime::MAX;
         let mut arrived = None;
         while arrived.is_none()
-            && let Some(entry) = self.changes_mut().due.first_entry()
-            && entry.key().0 <= now
+            && let Some(due) = self.changes_mut().due.take_due(now)
         {
-            match entry.remove() {
+            match due {
                 Due::Arrives { port, slot } => {
                     self.renew_tables();
                     arrived = self.reach_end(now, port, slot, tap);
@@ -456,7 +448,7 @@ impl<P: Packet> Network<P> {
                 Due::Known { port, out } => {
                     let changes = self.changes_mut();
                     if out {
-                        changes.known.insert(port);
+                        changes.known.insert(port, ());
                     } else {
                         changes.known.remove(&port);
                     }
@@ -474,7 +466,7 @@ impl<P: Packet> Network<P> {
         let Some(changes) = &mut self.changes else {
             return;
         };
-        if let Some((&(time, _), _)) = changes.due.first_key_value()
+        if let Some(time) = changes.due.next()
             && time < changes.armed
         {
             changes.armed = time;

@@ -180,7 +180,7 @@ impl<P: Packet> Network<P> {
             && time < of.look
         {
             of.look = time;
-            pausing.put(time, Due::Look { switch });
+            pausing.due.put(time, Due::Look { switch });
         }
     }
 
@@ -217,7 +217,7 @@ impl<P: Packet> Network<P> {
         }
         if let Some(again) = again {
             let ingress = at;
-            pausing.put(again, Due::Renew { ingress, class });
+            pausing.due.put(again, Due::Renew { ingress, class });
         }
         let classes = match spec.kind {
             PauseKind::Link => PAUSE_TO_ALL,
@@ -236,7 +236,7 @@ impl<P: Packet> Network<P> {
             && let Some(pausing) = &mut self.pausing
         {
             *pausing.ingresses[at as usize].sent.of(signal) += 1;
-            pausing.put(sent, Due::Wake { port: back });
+            pausing.due.put(sent, Due::Wake { port: back });
         }
         self.arm_look(switch);
     }
@@ -265,7 +265,7 @@ impl<P: Packet> Network<P> {
             tap.pause(now, sent);
         }
         if let Some(pausing) = &mut self.pausing {
-            pausing.put(reaches, Due::Frame(frame));
+            pausing.due.put(reaches, Due::Frame(frame));
         }
         true
     }
@@ -327,7 +327,7 @@ impl<P: Packet> Network<P> {
                 sender.obeys.obey(now, from.max(now), longest);
             }
             if until > now {
-                pausing.put(until, Due::Wake { port: at });
+                pausing.due.put(until, Due::Wake { port: at });
             }
         }
     }
@@ -361,10 +361,9 @@ impl<P: Packet> Network<P> {
         }
         pausing.armed = SimTime::MAX;
         while let Some(pausing) = &mut self.pausing
-            && let Some(entry) = pausing.due.first_entry()
-            && entry.key().0 <= now
+            && let Some(due) = pausing.due.take_due(now)
         {
-            match entry.remove() {
+            match due {
                 Due::Frame(frame) => self.obey(frame, now, tap),
                 Due::Wake { port } => self.wake_port(port, now, tap),
                 Due::Renew { ingress, class } => {
@@ -406,7 +405,7 @@ impl<P: Packet> Network<P> {
         let Some(pausing) = &mut self.pausing else {
             return;
         };
-        if let Some((&(time, _), _)) = pausing.due.first_key_value()
+        if let Some(time) = pausing.due.next()
             && time < pausing.armed
         {
             pausing.armed = time;

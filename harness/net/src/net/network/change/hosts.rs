@@ -31,7 +31,7 @@ impl<P: Packet> Network<P> {
         pause.ring = ring;
         pause.until = pause.until.max(until);
         let until = pause.until;
-        self.changes_mut().put(until, Due::Wakes(host));
+        self.changes_mut().due.put(until, Due::Wakes(host));
         self.tell_link_to(host);
         until
     }
@@ -47,7 +47,7 @@ impl<P: Packet> Network<P> {
         let end = changes.resets.get_or_insert_with(host.0, || until);
         *end = until.max(*end);
         let end = *end;
-        changes.put(end, Due::NicWorks(host));
+        changes.due.put(end, Due::NicWorks(host));
         self.tell_link_to(host);
         let mut lost = self.lose_rings(host);
         self.change_port(PortId(host.0), now, tap, &mut |network| {
@@ -115,7 +115,7 @@ impl<P: Packet> Network<P> {
     pub(in super::super) fn nic_works_at(&self, host: HostId) -> Option<SimTime> {
         let changes = self.changes.as_ref()?;
         let end = changes.resets.get(&host.0).copied();
-        end.filter(|_| !changes.down.contains(&host.0))
+        end.filter(|_| !changes.down.contains_key(&host.0))
     }
 
     /// A host takes the next packet that waits for it, or goes on.
@@ -132,7 +132,7 @@ impl<P: Packet> Network<P> {
             return None; // It has been told to pause for longer.
         }
         if let Some(slot) = pause.waiting.pop_front() {
-            changes.put(now, Due::Wakes(host));
+            changes.due.put(now, Due::Wakes(host));
             if self.has_receiver(host) {
                 self.reach_ring(now, at.0, host, slot, tap);
                 return None;

@@ -2,9 +2,10 @@
 
 use narrows_congestion::order::OrderedMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use crate::net::discipline::classify::CLASSES;
+use crate::net::network::agenda::Agenda;
 use crate::net::packet::{HostId, PortId};
 use crate::net::pause::{Held, Obeys, PauseKind, PauseSignal, PauseSpec, Thresholds, class_of};
 use crate::sim::time::SimTime;
@@ -52,9 +53,7 @@ pub(in crate::net::network) struct Pausing {
     pub(super) accounts: Vec<Account>,
     /// By port, of those that a pause frame reached.
     pub(super) obeys: OrderedMap<u32, Sender>,
-    /// By time, then in the order in which it was put here.
-    pub(super) due: BTreeMap<(SimTime, u64), Due>,
-    pub(super) sequence: u64,
+    pub(super) due: Agenda<Due>,
     /// Time of the event; [`SimTime::MAX`] for none. Another one is stale.
     pub(super) armed: SimTime,
 }
@@ -195,24 +194,15 @@ impl Pausing {
                 .collect(),
             accounts: Vec::new(),
             obeys: OrderedMap::new(),
-            due: BTreeMap::new(),
-            sequence: 0,
+            due: Agenda::new(),
             armed: SimTime::MAX,
-        }
-    }
-
-    pub(super) fn put(&mut self, time: SimTime, due: Due) {
-        // What comes at the end of time never does.
-        if time != SimTime::MAX {
-            self.due.insert((time, self.sequence), due);
-            self.sequence += 1;
         }
     }
 
     /// The pause frames on their way to this port are lost with the link.
     pub(in crate::net::network) fn lose_frames_to(&mut self, port: PortId) {
         let is_lost = |due: &Due| matches!(due, Due::Frame(frame) if frame.to == port.0);
-        self.due.retain(|_, due| !is_lost(due));
+        self.due.take(is_lost);
     }
 
     /// The switch that pauses, and that port `at` is an output of.

@@ -83,7 +83,7 @@ impl<P: Packet> Network<P> {
             *pause.sent.of(signal) += 1;
         }
         if let (Some(pausing), Some(again)) = (&mut self.pausing, again) {
-            pausing.put(again, Due::HostAgain { host });
+            pausing.due.put(again, Due::HostAgain { host });
         }
     }
 }
