@@ -45,52 +45,75 @@ fn causes_injected_one_at_a_time_are_named() {
     };
     let mut wrong = Vec::new();
     for scene in scenes::all() {
-        let captured = match scene.play(&path) {
-            Ok(captured) => captured,
-            Err(why) => {
-                skip::skip(&format!("{}: {why}", scene.name));
-                continue;
+        // A machine busy with something else cuts silences short, or makes others that are longer.
+        for left in (0..TRIES).rev() {
+            let found = match play(&scene, &path) {
+                Ok(found) => found,
+                Err(why) => {
+                    skip::skip(&format!("{}: {why}", scene.name));
+                    break;
+                }
+            };
+            if found.is_empty() {
+                break;
             }
-        };
-        let [sender, receiver] = [explained(&captured[0]), explained(&captured[1])];
-        let mut logs = [Log::new(100_000), Log::new(100_000)];
-        for (log, all) in logs.iter_mut().zip(&captured) {
-            frames(all).for_each(|frame| log.handle_packet(&frame));
-        }
-        let aligned = Aligned::between(&logs[0], &logs[1]).unwrap();
-        // Both hosts have one clock.
-        let (ahead, bound) = (aligned.clock.offset, aligned.clock.bound.as_nanos() as i64);
-        if ahead.abs() > bound {
-            wrong.push(format!(
-                "{}: one clock is {ahead} ns ahead, bound {bound}",
-                scene.name
-            ));
-        }
-        let both = aligned.explain(&sender, &receiver);
-        for (place, told) in [("sender", &sender), ("both", &both)] {
-            let found = longest(told, scene.causes);
-            let says = found.map(|gap| {
-                format!(
-                    "{} {} ({}): {}",
-                    gap.length(),
-                    gap.cause,
-                    gap.confidence,
-                    gap.because()
-                )
-            });
-            println!(
-                "{}, {place}: {}",
-                scene.name,
-                says.clone().unwrap_or_default()
-            );
-            let right = found.is_some_and(|gap| gap.length() >= scene.least);
-            let sure = found.is_some_and(|gap| gap.confidence == Confidence::Certain);
-            if !right || (place == "both" && scene.certain && !sure) {
-                wrong.push(format!("{}, {place}: {says:?}", scene.name));
+            println!("{}: {found:#?}, {left} tries left", scene.name);
+            if left == 0 {
+                wrong.extend(found);
             }
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// How often a scene is played at most until its cause is named.
+const TRIES: usize = 3;
+
+/// Plays a scene: what of it is not named as it should be.
+///
+/// # Errors
+/// Why it cannot be played here.
+fn play(scene: &scenes::Scene, path: &path::Path) -> Result<Vec<String>, String> {
+    let captured = scene.play(path)?;
+    let mut wrong = Vec::new();
+    let [sender, receiver] = [explained(&captured[0]), explained(&captured[1])];
+    let mut logs = [Log::new(100_000), Log::new(100_000)];
+    for (log, all) in logs.iter_mut().zip(&captured) {
+        frames(all).for_each(|frame| log.handle_packet(&frame));
+    }
+    let aligned = Aligned::between(&logs[0], &logs[1]).unwrap();
+    // Both hosts have one clock.
+    let (ahead, bound) = (aligned.clock.offset, aligned.clock.bound.as_nanos() as i64);
+    if ahead.abs() > bound {
+        wrong.push(format!(
+            "{}: one clock is {ahead} ns ahead, bound {bound}",
+            scene.name
+        ));
+    }
+    let both = aligned.explain(&sender, &receiver);
+    for (place, told) in [("sender", &sender), ("both", &both)] {
+        let found = longest(told, scene.causes);
+        let says = found.map(|gap| {
+            format!(
+                "{} {} ({}): {}",
+                gap.length(),
+                gap.cause,
+                gap.confidence,
+                gap.because()
+            )
+        });
+        println!(
+            "{}, {place}: {}",
+            scene.name,
+            says.clone().unwrap_or_default()
+        );
+        let right = found.is_some_and(|gap| gap.length() >= scene.least);
+        let sure = found.is_some_and(|gap| gap.confidence == Confidence::Certain);
+        if !right || (place == "both" && scene.certain && !sure) {
+            wrong.push(format!("{}, {place}: {says:?}", scene.name));
+        }
+    }
+    Ok(wrong)
 }
 
 /// For as long.
