@@ -90,8 +90,9 @@ pub struct EventQueue {
     near: BinaryHeap<Reverse<Key>>,
     /// The other events before `horizon`, all of the bucket before it.
     split: Split,
-    /// Whether there are any of either.
-    any_near: bool,
+    /// Buckets before this one come before all that is elsewhere: none while there are any of either, and
+    /// those before `next_far` else.
+    first_until: u64,
     /// log2 of the width of a bucket in picoseconds.
     width_bits: u32,
     /// First bucket (counted from the start of time) that has not been split.
@@ -179,7 +180,7 @@ impl EventQueue {
                 used: 0,
                 heads: [NIL; 64],
             },
-            any_near: false,
+            first_until: u64::MAX,
             horizon: 0,
             buckets: Box::new([NIL; BUCKETS]),
             used: [0; WORDS],
@@ -217,15 +218,14 @@ impl EventQueue {
     #[cold]
     fn push_elsewhere(&mut self, slot: u64, key: Key) {
         if slot + 1 == self.horizon {
-            self.any_near = true;
             self.push_split(key);
         } else if slot < self.horizon {
-            self.any_near = true;
             self.near.push(Reverse(key));
         } else {
             self.far.push(Reverse(key));
             self.look_far();
         }
+        self.look_elsewhere();
     }
 
     /// Takes the next event out if it is due at `limit` or before.
@@ -243,11 +243,8 @@ impl EventQueue {
     /// The common case: the next bucket holds one event, and nothing far is as near.
     #[inline(always)]
     fn pop_lone(&mut self, limit: SimTime) -> Result<Key, Elsewhere> {
-        if self.any_near {
-            return Err(Elsewhere::Any);
-        }
         let slot = self.next_used();
-        if slot >= self.next_far {
+        if slot >= self.first_until {
             return Err(Elsewhere::Any);
         }
         let at = slot as usize % BUCKETS;
@@ -332,8 +329,14 @@ impl EventQueue {
     #[cold]
     fn pop_slow(&mut self, limit: SimTime) -> Key {
         let key = self.pop_any(limit);
-        self.any_near = self.split.used != 0 || !self.near.is_empty();
+        self.look_elsewhere();
         key
+    }
+
+    /// What is elsewhere has changed.
+    fn look_elsewhere(&mut self) {
+        let any_near = self.split.used != 0 || !self.near.is_empty();
+        self.first_until = if any_near { 0 } else { self.next_far };
     }
 
     #[inline(always)]
