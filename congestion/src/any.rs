@@ -9,7 +9,6 @@ use crate::cubic::Cubic;
 use crate::dctcp::Dctcp;
 use crate::fixed::Fixed;
 use crate::flow::{AckSample, CongestionEvent, FlowView, Lower, Spurious};
-use crate::hint::cold_path;
 use crate::reno::Reno;
 use crate::rto::{RtoContext, RtoPolicy, StandardRto};
 use crate::rtt::RttEstimator;
@@ -71,6 +70,19 @@ impl AnyCongestion {
             Self::Fixed(_) | Self::Other(_) => None,
         }
     }
+
+    #[cold]
+    fn others_cwnd(&self) -> ByteCount {
+        (**self).cwnd()
+    }
+    #[cold]
+    fn others_ssthresh(&self) -> ByteCount {
+        (**self).ssthresh()
+    }
+    #[cold]
+    fn others_pacing_rate(&self) -> Option<Rate> {
+        (**self).pacing_rate()
+    }
 }
 
 /// As a box has it.
@@ -115,20 +127,14 @@ impl CongestionControl for AnyCongestion {
     fn cwnd(&self) -> ByteCount {
         match self.window() {
             Some(window) => window.cwnd(),
-            None => {
-                cold_path();
-                (**self).cwnd()
-            }
+            None => self.others_cwnd(),
         }
     }
     #[inline]
     fn ssthresh(&self) -> ByteCount {
         match self.window() {
             Some(window) => window.ssthresh(),
-            None => {
-                cold_path();
-                (**self).ssthresh()
-            }
+            None => self.others_ssthresh(),
         }
     }
     #[inline]
@@ -136,10 +142,7 @@ impl CongestionControl for AnyCongestion {
         match self.window() {
             // The sender paces these by their windows, if at all.
             Some(_) => None,
-            None => {
-                cold_path();
-                (**self).pacing_rate()
-            }
+            None => self.others_pacing_rate(),
         }
     }
     fn needs(&self) -> Needs {

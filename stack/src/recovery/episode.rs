@@ -9,6 +9,7 @@ use narrows_congestion::{ByteCount, CaState, CongestionControl, Instant, Lower, 
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The episode becomes another.
+    #[inline(never)] // A few times an episode.
     pub(super) fn enter(&mut self, episode: Episode, trace: &mut impl FnMut(TraceEvent)) {
         let (from, to) = (self.episode.state(), episode.state());
         if from != to {
