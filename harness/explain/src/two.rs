@@ -25,7 +25,7 @@ use crate::gap::{Gap, Side, Vantage};
 use crate::half::Sighting;
 use fates::Journey;
 use narrows::Instant;
-use narrows::congestion::order::OrderedMap;
+use narrows::congestion::order::{OrderedMap, sort_by_key};
 use std::net::SocketAddr;
 
 /// A connection by its ends, the lesser first, and by which of the connections of these ends it is in either
@@ -79,7 +79,8 @@ impl Path {
         };
         lanes::by_time(&mut shared, first, second, |at| clock.to_first(at));
         let logs = [first, second];
-        let mut lanes = OrderedMap::new();
+        // Put in order at once: what is found by its time comes last, and may be much.
+        let mut lanes = Vec::new();
         let (mut journeys, mut ways) = (Vec::new(), Vec::new());
         for lane in &shared {
             let [a, b] = lane.ends;
@@ -89,7 +90,7 @@ impl Path {
                 journeys.push(journey);
                 Some(journeys.len() - 1)
             });
-            lanes.insert((lane.ends, lane.runs), numbers);
+            lanes.push(((lane.ends, lane.runs), numbers));
         }
         // Constant clocks let nothing arrive before it left, whatever is lost.
         let arrivals: u64 = journeys.iter().map(|j| j.arrivals).sum();
@@ -105,13 +106,12 @@ impl Path {
         }
         let named = |lane: &lanes::Lane| ((lane.ends, lane.runs[1]), lane.runs[0]);
         let firsts = shared.iter().map(named).collect();
+        let mut ends: Vec<_> = shared.iter().map(|lane| lane.ends).collect();
+        sort_by_key(&mut ends, |ends| *ends);
+        ends.dedup();
         let begins = logs.map(|log| {
-            let mut both = OrderedMap::new();
-            for lane in &shared {
-                let begins = || log.of(lane.ends).iter().map(|run| run.begin).collect();
-                both.get_or_insert_with(lane.ends, begins);
-            }
-            both
+            let of = |ends| log.of(ends).iter().map(|run| run.begin).collect();
+            ends.iter().map(|ends| (*ends, of(*ends))).collect()
         });
         Ok(Self {
             clock,
@@ -120,7 +120,7 @@ impl Path {
             first_inputs: 1,
             sets,
             begins,
-            lanes,
+            lanes: lanes.into_iter().collect(),
             firsts,
             journeys,
         })

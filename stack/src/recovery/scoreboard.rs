@@ -352,12 +352,16 @@ impl Scoreboard {
         true
     }
 
-    /// The record starting at `start` was sent again. Does nothing if there is none, or if it
-    /// is SACKed.
-    pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, delivered: u64) {
-        let Some(index) = self.find(start) else {
-            return;
-        };
+    /// The record starting at `start` was sent again; how it was before, if there is one. Nothing
+    /// happens to one that is SACKed.
+    pub fn on_retransmit(
+        &mut self,
+        start: AbsSeq,
+        now: Instant,
+        delivered: u64,
+    ) -> Option<SentSegment> {
+        let index = self.find(start)?;
+        let before = self.view(index);
         match self.records[index].mark {
             Mark::Sent | Mark::Probed => {
                 self.set_mark(index, Mark::Probed);
@@ -369,7 +373,7 @@ impl Scoreboard {
                 self.unlink(index);
                 self.append_flight(index);
             }
-            Mark::Sacked => return,
+            Mark::Sacked => return Some(before),
         }
         self.retransmissions = self.retransmissions.wrapping_add(1);
         let record = &mut self.records[index];
@@ -377,6 +381,7 @@ impl Scoreboard {
         record.order = self.retransmissions;
         record.delivered = delivered as u32;
         record.count_transmission();
+        Some(before)
     }
 
     /// That retransmission never left: what was lost waits again, what was only probed counts

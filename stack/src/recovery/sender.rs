@@ -480,7 +480,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The segment that starts at `start` leaves again, stamped `tsval`.
     pub fn on_retransmit(&mut self, start: AbsSeq, now: Instant, tsval: Option<u32>) {
-        let Some(segment) = self.board.get(start) else {
+        let Some(segment) = self.board.on_retransmit(start, now, self.rate.delivered()) else {
             return;
         };
         let bytes = segment.len();
@@ -489,7 +489,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.validate_retransmission(bytes);
         }
         self.rare.retransmitted_to = self.rare.retransmitted_to.max(segment.end);
-        self.board.on_retransmit(start, now, self.rate.delivered());
         self.rate
             .on_sent((start, segment.end), now, false, || self.board.pipe());
         self.force_one = false;
