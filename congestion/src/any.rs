@@ -71,6 +71,8 @@ impl AnyCongestion {
         }
     }
 
+    // What those have that have none of that.
+
     #[cold]
     fn others_cwnd(&self) -> ByteCount {
         (**self).cwnd()
@@ -257,6 +259,9 @@ mod tests {
             let placed = factory.build_any(&start());
             assert!(!matches!(placed, AnyCongestion::Other(_)), "{placed:?}");
             assert_eq!(placed.name(), factory.build(&start()).name());
+            // The short ways say what the algorithm does.
+            let said = |cc: &dyn CongestionControl| (cc.cwnd(), cc.ssthresh(), cc.pacing_rate());
+            assert_eq!(said(&placed), said(&*placed));
         }
         let standard = RtoRegistry::standard();
         for name in ["linux", "fine-randomized", "1ms", "50us", "fixed:7ms"] {
