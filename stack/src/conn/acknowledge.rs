@@ -236,15 +236,12 @@ impl AckState {
         self.segments = self.segments.saturating_add(segments);
         let unacknowledged = self.segments;
         let when = match custom(&mut self.seldom) {
-            Some(custom) => {
-                cold_path();
-                custom.on_data(&DataFacts {
-                    now,
-                    bytes,
-                    unacknowledged,
-                    idle,
-                })
-            }
+            Some(custom) => custom.on_data(&DataFacts {
+                now,
+                bytes,
+                unacknowledged,
+                idle,
+            }),
             None => by_the_rfc(policy, &mut self.quick, unacknowledged, idle),
         };
         match when {
@@ -263,10 +260,7 @@ impl AckState {
     /// next segments too, since the sender is recovering.
     pub(crate) fn on_disorder(&mut self, policy: &AckPolicy, now: Instant) {
         match custom(&mut self.seldom) {
-            Some(custom) => {
-                cold_path();
-                custom.on_disorder(now)
-            }
+            Some(custom) => custom.on_disorder(now),
             None => self.quick = self.quick.max(policy.quick_acks),
         }
         self.owed = Owed::Now;
@@ -363,7 +357,9 @@ impl AckState {
 /// The user's own policy, if there is one.
 #[inline]
 fn custom(seldom: &mut Option<Box<Seldom>>) -> Option<&mut (dyn Acknowledge + 'static)> {
-    seldom.as_mut()?.custom.as_deref_mut()
+    let custom = seldom.as_mut()?.custom.as_deref_mut()?;
+    cold_path();
+    Some(custom)
 }
 
 /// RFC 5681 section 4.2, with `quick` acknowledgements left that are not delayed.

@@ -54,7 +54,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             undo.note_dsack(dsack);
         }
         if undo.is_taken_back() {
-            cold_path();
             self.judge_repaired_beyond(flight, input, trace);
             return;
         }

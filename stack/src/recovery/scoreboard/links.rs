@@ -241,7 +241,6 @@ impl Scoreboard {
     #[inline]
     pub(super) fn note_delivery(&mut self, record: &SentSegment, highest: AbsSeq) {
         if record.end < highest && record.transmissions == 1 {
-            cold_path();
             self.note_overtaken(record.start, highest);
         }
     }
