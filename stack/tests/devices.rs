@@ -20,6 +20,8 @@ mod long_path;
 mod netns;
 #[path = "live/transfer.rs"]
 mod transfer;
+#[path = "live/verdict.rs"]
+mod verdict;
 #[path = "live/wire.rs"]
 mod wire;
 

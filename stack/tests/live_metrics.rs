@@ -14,6 +14,7 @@ use crate::long_path::{
 };
 use crate::long_path::{real_time, sink_that_closes};
 use crate::netns::{add_address, await_running, in_namespace, in_own_namespace, sysctl};
+use crate::verdict::{Verdict, judged};
 use narrows::config::TcpConfig;
 use narrows::congestion::registry::CongestionRegistry;
 use narrows::conn::Event;
@@ -41,7 +42,6 @@ const SEGMENTS: usize = TOTAL.div_ceil(1_448);
 const LOST: usize = 60;
 /// The kernel's `TCP_INFINITE_SSTHRESH`; of ours it is more.
 const NONE: u32 = 0x7fff_ffff;
-const TRIES: u32 = 5;
 /// A quarter of the least timeout, of the kernel's and of ours: 200 ms and the round trip.
 const STANDSTILL: Duration = Duration::from_millis(50);
 /// For the kernel to close a connection whose far end has closed, on however busy a machine.
@@ -451,11 +451,11 @@ fn what_is_remembered_of_a_peer_is_what_the_kernel_remembers_but_for_its_rules()
     if !has(&["ip"]) {
         return;
     }
-    for _ in 0..TRIES {
+    judged(|| {
         let (tell, told) = mpsc::channel();
         in_own_namespace(move || tell.send(transfers()).unwrap());
         let Ok(seen) = told.recv() else {
-            return;
+            return Verdict::Holds; // It was skipped.
         };
         for ((transfers, kernel), ours) in ALL.iter().zip(&seen.kernel).zip(&seen.ours) {
             eprintln!("{transfers:?}");
@@ -466,10 +466,9 @@ fn what_is_remembered_of_a_peer_is_what_the_kernel_remembers_but_for_its_rules()
                 eprintln!("  ours {course:?}");
             }
         }
-        if seen.stood_still <= STANDSTILL {
-            return judge(&seen);
+        if seen.stood_still > STANDSTILL {
+            return Verdict::Disturbed(format!("the path stood still for {}", seen.stood_still));
         }
-        eprintln!("once more: the path stood still for {}", seen.stood_still);
-    }
-    eprintln!("NOT JUDGED: in each of {TRIES} tries the path stood still for {STANDSTILL}");
+        Verdict::of(|| judge(&seen))
+    });
 }
