@@ -369,14 +369,6 @@ impl SimPacket {
 }
 
 impl Packet for SimPacket {
-    #[inline(always)] // Field by field, from where it was made to where it stays.
-    fn take(&mut self) -> Self {
-        Self {
-            rare: self.rare.take(),
-            ..*self
-        }
-    }
-
     #[inline]
     fn wire_len(&self) -> u32 {
         let payload = if self.is_trimmed() { 0 } else { self.payload };

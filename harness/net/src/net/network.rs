@@ -186,24 +186,40 @@ impl<P: Packet> Network<P> {
         tap: &mut T,
     ) -> Result<(), P> {
         self.settle(host.0, now);
-        let mut packet = Some(packet);
-        match self.send_settled(now, host, &mut packet, tap) {
+        *self.draft(host).1 = Some(packet);
+        match self.send_settled(now, host, tap) {
             Sent::Taken => Ok(()),
-            Sent::Refused => packet.map_or(Ok(()), Err),
+            Sent::Refused => self.withdraw().map_or(Ok(()), Err),
         }
     }
 
-    /// The same, for a NIC that has been looked at at this instant. What is refused stays where it is; what
-    /// is taken leaves something there that means nothing ([`Packet::take`]).
+    /// Where a host makes the next packet, and the room in its NIC, which has been looked at at this
+    /// instant. What is there before means nothing.
+    #[inline(always)]
+    pub(crate) fn draft(
+        &mut self,
+        host: HostId,
+    ) -> (impl FnOnce() -> NicRoom + '_, &mut Option<P>) {
+        let ports = &self.ports;
+        let (hops, place) = self.slab.draft();
+        (move || ports[host.index()].room(hops), place)
+    }
+
+    /// Gives back the packet that was refused.
+    pub(crate) fn withdraw(&mut self) -> Option<P> {
+        self.slab.draft().1.take()
+    }
+
+    /// A host gives the packet that it has made in [`Self::draft`] to its NIC, which has been looked at at
+    /// this instant. What is refused stays there.
     #[inline(always)]
     pub(crate) fn send_settled<T: Tap<P>>(
         &mut self,
         now: SimTime,
         host: HostId,
-        given: &mut Option<P>,
         tap: &mut T,
     ) -> Sent {
-        let Some(packet) = given else {
+        let Some(packet) = self.slab.drafted() else {
             return Sent::Taken;
         };
         let at = host.0;
@@ -215,7 +231,7 @@ impl<P: Packet> Network<P> {
         if !admitted || self.slab.is_full() {
             cold_path();
             if port.is_asked() {
-                return self.send_asked(now, host, given, tap);
+                return self.send_asked(now, host, tap);
             }
             let reason = if admitted {
                 DropReason::PacketLimit
@@ -239,7 +255,7 @@ impl<P: Packet> Network<P> {
             ecn_capable: packet.is_ecn_capable(),
             waited: schedule.waits(now),
         };
-        let i = self.slab.insert_from(hop, packet);
+        let i = self.slab.take_in(hop);
         self.totals.sent += 1;
         if let Some(time) = port.join(now, &schedule, i, len, depth, &mut self.slab) {
             let (rank, to) = (port.head_rank(&self.slab), port.to);
@@ -256,13 +272,7 @@ impl<P: Packet> Network<P> {
     #[inline]
     pub fn nic_room(&mut self, now: SimTime, host: HostId) -> NicRoom {
         self.settle(host.0, now);
-        self.nic_room_settled(host)
-    }
-
-    /// The same, for a NIC that has been looked at at this instant.
-    #[inline]
-    pub(crate) fn nic_room_settled(&self, host: HostId) -> NicRoom {
-        self.ports[host.index()].room(&self.slab)
+        self.ports[host.index()].room(self.slab.hops())
     }
 
     /// When a host's NIC next has more room, or may have: while its link is down nobody knows.

@@ -24,12 +24,6 @@ impl PortId {
 
 /// A packet, as far as the network cares. It is cloned only where a link duplicates it.
 pub trait Packet: Clone {
-    /// Moves it elsewhere. What stays is not sent, and need not be whole.
-    #[inline]
-    fn take(&mut self) -> Self {
-        self.clone()
-    }
-
     /// Bytes at the network layer: IP header and everything in it.
     fn wire_len(&self) -> u32;
 

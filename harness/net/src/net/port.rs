@@ -19,7 +19,7 @@ mod spec;
 pub use spec::{PoolId, PortSpec};
 
 use crate::sim::rng::Stream;
-use crate::sim::slab::{NIL, Slab};
+use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::time::SimTime;
 use narrows_congestion::hint::cold_path;
 
@@ -269,13 +269,19 @@ impl Port {
     /// The queue as the port counts it. Settle first.
     #[inline]
     pub(crate) fn depth<P>(&self, slab: &Slab<P>) -> Depth {
+        self.depth_among(slab.hops())
+    }
+
+    /// The same, given what hops need of packets.
+    #[inline]
+    fn depth_among(&self, hops: &[Hop]) -> Depth {
         if self.in_service == InService::Counted || self.cursor == NIL {
             return self.held();
         }
         cold_path();
         Depth {
             packets: self.queued_packets - 1,
-            bytes: self.queued_bytes - u64::from(slab.hop(self.cursor).buffered),
+            bytes: self.queued_bytes - u64::from(hops[self.cursor as usize].buffered),
         }
     }
 
@@ -568,10 +574,10 @@ impl Port {
 
     /// The room that a host may count on. Settle first.
     #[inline]
-    pub(crate) fn room<P>(&self, slab: &Slab<P>) -> NicRoom {
+    pub(crate) fn room(&self, hops: &[Hop]) -> NicRoom {
         NicRoom {
             limit: self.limit,
-            depth: self.depth(slab),
+            depth: self.depth_among(hops),
             queued: self.queued_packets,
         }
     }

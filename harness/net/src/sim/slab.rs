@@ -4,14 +4,15 @@
 //! indices. What every hop needs is kept apart from the packet in 32 bytes, two to a cache
 //! line, so that a switch never touches the packet itself unless it marks it or has several paths
 //! to choose from. Freed slots are reused last in, first out, so a steady flow stays in cache and
-//! allocates nothing.
+//! allocates nothing. A packet is made in the slot that it is to have ([`Slab::draft`]).
 
 use super::time::SimTime;
-use crate::net::packet::Packet;
-use core::mem;
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
+
+/// Of each slot that is asked for its packet.
+const IN_USE: &str = "a slot in use holds a packet";
 
 /// What a hop needs of a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,8 +38,8 @@ pub(crate) struct Hop {
 #[derive(Debug)]
 pub(crate) struct Slab<P> {
     hops: Vec<Hop>,
-    /// That of a free slot is what it held last.
-    bodies: Vec<P>,
+    /// That of a free slot means nothing: what it held last, or a draft.
+    bodies: Vec<Option<P>>,
     /// The slot freed last.
     free: u32,
     held: usize,
@@ -48,7 +49,8 @@ pub(crate) struct Slab<P> {
 impl<P> Slab<P> {
     /// For at most `limit` packets at once.
     pub(crate) fn new(limit: usize) -> Self {
-        let limit = limit.min(NIL as usize);
+        // One more is for the draft of what is refused.
+        let limit = limit.min(NIL as usize - 1);
         Self {
             hops: Vec::new(),
             bodies: Vec::new(),
@@ -65,7 +67,7 @@ impl<P> Slab<P> {
 
     /// Whether an insertion would be refused.
     pub(crate) fn is_full(&self) -> bool {
-        self.free == NIL && self.hops.len() >= self.limit
+        self.held >= self.limit
     }
 
     /// Packets that it would still take in.
@@ -74,39 +76,41 @@ impl<P> Slab<P> {
     }
 
     /// Takes a packet in; the caller has seen to it that there is room.
-    pub(crate) fn insert(&mut self, hop: Hop, mut body: P) -> u32
-    where
-        P: Packet,
-    {
-        self.insert_from(hop, &mut body)
+    pub(crate) fn insert(&mut self, hop: Hop, body: P) -> u32 {
+        *self.draft().1 = Some(body);
+        self.take_in(hop)
     }
 
-    /// The same out of the place where it is ([`Packet::take`]): of each packet, which a call would copy
-    /// once more.
+    /// Where the next packet is made, so that it need not be moved, beside what hops need of the others.
+    /// What is there before means nothing.
     #[inline(always)]
-    pub(crate) fn insert_from(&mut self, hop: Hop, body: &mut P) -> u32
-    where
-        P: Packet,
-    {
+    pub(crate) fn draft(&mut self) -> (&[Hop], &mut Option<P>) {
         if self.free == NIL {
-            self.grow(body);
+            self.grow();
         }
+        (&self.hops, &mut self.bodies[self.free as usize])
+    }
+
+    /// What is in [`Self::draft`].
+    #[inline(always)]
+    pub(crate) fn drafted(&self) -> Option<&P> {
+        self.bodies.get(self.free as usize)?.as_ref()
+    }
+
+    /// Takes in what has been put into [`Self::draft`]: its slot.
+    #[inline(always)]
+    pub(crate) fn take_in(&mut self, hop: Hop) -> u32 {
         let i = self.free;
-        // The one before is let go of once it is replaced, so that nothing waits for that.
-        drop(mem::replace(&mut self.bodies[i as usize], body.take()));
-        self.held += 1;
         let place = &mut self.hops[i as usize];
         self.free = place.next;
         *place = hop;
+        self.held += 1;
         i
     }
 
-    /// One more slot, which is the only free one, and what it held before it is used.
+    /// One more slot, which is the only free one.
     #[cold]
-    fn grow(&mut self, body: &P)
-    where
-        P: Clone,
-    {
+    fn grow(&mut self) {
         self.free = self.hops.len() as u32;
         if self.hops.len() == self.hops.capacity() {
             // Of a vector that doubles, up to half would never be needed.
@@ -118,7 +122,7 @@ impl<P> Slab<P> {
             next: NIL,
             ..Hop::default()
         });
-        self.bodies.push(body.clone());
+        self.bodies.push(None);
     }
 
     /// Frees slot `i`.
@@ -128,6 +132,12 @@ impl<P> Slab<P> {
         self.hops[i as usize].next = self.free;
         self.free = i;
         self.held -= 1;
+    }
+
+    /// What hops need of all packets, by slot.
+    #[inline]
+    pub(crate) fn hops(&self) -> &[Hop] {
+        &self.hops
     }
 
     #[inline]
@@ -142,12 +152,12 @@ impl<P> Slab<P> {
 
     #[inline]
     pub(crate) fn body(&self, i: u32) -> &P {
-        &self.bodies[i as usize]
+        self.bodies[i as usize].as_ref().expect(IN_USE)
     }
 
     #[inline]
     pub(crate) fn body_mut(&mut self, i: u32) -> &mut P {
-        &mut self.bodies[i as usize]
+        self.bodies[i as usize].as_mut().expect(IN_USE)
     }
 }
 

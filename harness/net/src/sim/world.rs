@@ -87,8 +87,6 @@ pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
     hosts: Vec<H>,
     slots: Vec<Slot>,
     network: Network<H::Packet>,
-    /// Where a host's next packet is made. Between packets what is in it means nothing.
-    made: Option<H::Packet>,
     timers: Timers,
     now: SimTime,
     /// Events until [`Limits::events`].
@@ -127,7 +125,6 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             timers: Timers::new(hosts.len()),
             hosts,
             network,
-            made: None,
             now: SimTime::ZERO,
             events_left: Limits::default().events,
             events_at_once: 0,
@@ -267,7 +264,6 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             hosts: self.hosts,
             slots: self.slots,
             network: self.network,
-            made: self.made,
             timers: self.timers,
             now: self.now,
             events_left: self.events_left,
@@ -460,13 +456,12 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         let mut refused = false;
         self.network.settle(host.0, now);
         loop {
-            let room = || self.network.nic_room_settled(host);
-            if h.transmit_into(instant, room, &mut self.made) == Made::Nothing {
+            let (room, place) = self.network.draft(host);
+            if h.transmit_into(instant, room, place) == Made::Nothing {
                 break;
             }
-            let (network, made) = (&mut self.network, &mut self.made);
-            if network.send_settled(now, host, made, &mut self.tap) == Sent::Refused {
-                if let Some(packet) = made.take() {
+            if self.network.send_settled(now, host, &mut self.tap) == Sent::Refused {
+                if let Some(packet) = self.network.withdraw() {
                     h.local_drop(instant, packet);
                 }
                 refused = true;

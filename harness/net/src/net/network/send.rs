@@ -25,10 +25,9 @@ impl<P: Packet> Network<P> {
         &mut self,
         now: SimTime,
         host: HostId,
-        given: &mut Option<P>,
         tap: &mut T,
     ) -> Sent {
-        let Some(mut packet) = given.take() else {
+        let Some(mut packet) = self.withdraw() else {
             return Sent::Taken;
         };
         let (frames, len) = (packet.frames(), packet.wire_len());
@@ -47,7 +46,7 @@ impl<P: Packet> Network<P> {
             if T::ACTIVE {
                 tap.event(now, TapEvent::NicRefused { host }, &packet);
             }
-            *given = Some(packet);
+            *self.draft(host).1 = Some(packet);
             return Sent::Refused;
         }
         let payload = len - packet.header_len().min(len);
