@@ -1,6 +1,6 @@
 //! The connections of a host, whose each is, and what its roles share besides.
 
-use super::log::Log;
+use super::log::{Delivered, Log};
 use crate::host::{address_of, ipv6_address_of};
 use crate::net::packet::HostId;
 use narrows::Instant;
@@ -87,11 +87,19 @@ pub(super) struct Parts {
     /// An application of this host has sent.
     has_sent: bool,
     family: Family,
-    /// By role: traffic and TCP.
-    of_role: Vec<(u16, Arc<TcpConfig>)>,
+    of_role: Vec<RoleParts>,
     /// By connection index: which of `opened` it is.
     ends: Vec<u32>,
     opened: Vec<Opened>,
+}
+
+/// What is known of a role.
+#[derive(Debug)]
+struct RoleParts {
+    traffic: u16,
+    /// Of its connections.
+    tcp: Arc<TcpConfig>,
+    delivered: Delivered,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -114,7 +122,13 @@ impl Parts {
 
     /// One more role, of a traffic, with the TCP of its connections.
     pub(super) fn add_role(&mut self, traffic: u16, tcp: Arc<TcpConfig>) {
-        push_short(&mut self.of_role, (traffic, tcp));
+        let delivered = self.log.delivered_of(traffic).unwrap_or_default();
+        let role = RoleParts {
+            traffic,
+            tcp,
+            delivered,
+        };
+        push_short(&mut self.of_role, role);
     }
 
     /// The connections, in the order in which they were opened and accepted.
@@ -146,15 +160,21 @@ impl Parts {
     }
 
     pub(super) fn port_of(&self, role: u32) -> u16 {
-        listens_on(self.of_role[role as usize].0)
+        listens_on(self.traffic_of(role))
     }
 
     pub(super) fn traffic_of(&self, role: u32) -> u16 {
-        self.of_role[role as usize].0
+        self.of_role[role as usize].traffic
+    }
+
+    /// An application of this host has read so much of what the traffic of a role is for.
+    #[inline]
+    pub(super) fn deliver(&self, role: u32, bytes: u64) {
+        self.of_role[role as usize].delivered.add(bytes);
     }
 
     pub(super) fn tcp_of(&self, role: u32) -> Arc<TcpConfig> {
-        self.of_role[role as usize].1.clone()
+        self.of_role[role as usize].tcp.clone()
     }
 
     pub(super) fn address(&self, host: HostId) -> IpAddr {

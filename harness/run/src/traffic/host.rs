@@ -8,7 +8,7 @@ use crate::net::packet::HostId;
 use narrows::Instant;
 use narrows::config::TcpConfig;
 use narrows::conn::Event;
-use narrows::endpoint::EndpointEvent;
+use narrows::endpoint::{ConnId, EndpointEvent};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::short::push_short;
 use std::net::IpAddr;
@@ -101,38 +101,17 @@ impl HostApp {
         }
     }
 
-    fn find_next(&mut self) {
-        let due = self.within.roles.iter().map(|r| r.timer.min(r.start));
-        self.next = due.min().unwrap_or(Instant::MAX);
-    }
-
-    /// Starts the roles whose time has come, the earliest first and of one time in their order.
-    fn start_due(&mut self, tcp: &mut SimEndpoint, now: Instant) {
-        loop {
-            let roles = self.within.roles.iter_mut().zip(0..);
-            let Some((next, number)) = roles.min_by_key(|(r, _)| r.start) else {
-                break;
-            };
-            if next.start > now || next.start == Instant::MAX {
-                break;
-            }
-            next.start = Instant::MAX;
-            self.with(tcp, now, number, |role, io| role.start(io));
-        }
-        self.find_next();
-    }
-}
-
-impl SimApp for HostApp {
-    fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
-        for role in 0..self.within.roles.len() as u32 {
-            self.with(tcp, now, role, |role, io| role.open(io));
-        }
-        self.start_due(tcp, now);
-    }
-
+    /// Tells the role whose connection it is.
     #[inline]
-    fn event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent) {
+    fn tell(&mut self, tcp: &mut SimEndpoint, now: Instant, conn: ConnId, event: RoleEvent) {
+        if let Some(role) = self.within.parts.role_of(conn) {
+            self.with(tcp, now, role, |role, io| role.event(io, conn, event));
+        }
+    }
+
+    /// The TCP tells something else than that there is something to read.
+    #[inline(never)]
+    fn other_event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent) {
         let (conn, event) = match event {
             EndpointEvent::Conn { conn, event } => {
                 let event = match event {
@@ -170,8 +149,48 @@ impl SimApp for HostApp {
                 (conn, RoleEvent::Accepted)
             }
         };
-        if let Some(role) = self.within.parts.role_of(conn) {
-            self.with(tcp, now, role, |role, io| role.event(io, conn, event));
+        self.tell(tcp, now, conn, event);
+    }
+
+    fn find_next(&mut self) {
+        let due = self.within.roles.iter().map(|r| r.timer.min(r.start));
+        self.next = due.min().unwrap_or(Instant::MAX);
+    }
+
+    /// Starts the roles whose time has come, the earliest first and of one time in their order.
+    fn start_due(&mut self, tcp: &mut SimEndpoint, now: Instant) {
+        loop {
+            let roles = self.within.roles.iter_mut().zip(0..);
+            let Some((next, number)) = roles.min_by_key(|(r, _)| r.start) else {
+                break;
+            };
+            if next.start > now || next.start == Instant::MAX {
+                break;
+            }
+            next.start = Instant::MAX;
+            self.with(tcp, now, number, |role, io| role.start(io));
+        }
+        self.find_next();
+    }
+}
+
+impl SimApp for HostApp {
+    fn start(&mut self, tcp: &mut SimEndpoint, now: Instant) {
+        for role in 0..self.within.roles.len() as u32 {
+            self.with(tcp, now, role, |role, io| role.open(io));
+        }
+        self.start_due(tcp, now);
+    }
+
+    #[inline]
+    fn event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent) {
+        match event {
+            // What nearly all are.
+            EndpointEvent::Conn {
+                conn,
+                event: Event::Readable,
+            } => self.tell(tcp, now, conn, RoleEvent::Readable),
+            event => self.other_event(tcp, now, event),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::net::packet::HostId;
 use narrows::{ByteCount, Duration, Instant};
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
@@ -135,13 +135,32 @@ impl Gauge {
 
 /// What all roles of a run write to.
 #[derive(Clone, Debug, Default)]
-pub struct Log(Rc<RefCell<Written>>);
+pub struct Log(Rc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// What [`Written::goes_on`] says, which each event of a host asks for.
+    goes_on: Cell<bool>,
+    written: RefCell<Written>,
+}
+
+/// Payload that applications have read of a traffic, without requests and the like. By itself, because
+/// each segment adds to it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivered(Rc<Cell<ByteCount>>);
+
+impl Delivered {
+    #[inline]
+    pub(super) fn add(&self, bytes: u64) {
+        self.0.set(self.0.get() + ByteCount::new(bytes));
+    }
+}
 
 #[derive(Debug, Default)]
 struct Written {
     transfers: Vec<Transfer>,
-    /// By traffic: payload that applications have read, without requests and the like.
-    delivered: Vec<ByteCount>,
+    /// By traffic.
+    delivered: Vec<Delivered>,
     /// By traffic: calls of `finish` that are missing; `None` without end.
     unfinished: Vec<Option<usize>>,
     /// By traffic: transfers that an application gave up on.
@@ -188,6 +207,11 @@ impl fmt::Debug for Listener {
 }
 
 impl Written {
+    /// Whether there is a traffic that is not over, and nothing went wrong.
+    fn goes_on(&self) -> bool {
+        self.going > 0 && !self.broken
+    }
+
     fn tell(&mut self, now: Instant, event: AppEvent) {
         if let Some(listener) = &mut self.listener.0 {
             listener(now, event);
@@ -198,16 +222,17 @@ impl Written {
 impl Log {
     /// A traffic is added, the next one, over after so many calls of [`super::Io::finish`].
     pub fn add(&self, calls: Option<usize>) {
-        let mut log = self.0.borrow_mut();
+        let mut log = self.0.written.borrow_mut();
         log.unfinished.push(calls);
         log.failed.push(0);
-        log.delivered.push(ByteCount::ZERO);
+        log.delivered.push(Delivered::default());
         log.going += usize::from(calls != Some(0));
+        self.0.goes_on.set(log.goes_on());
     }
 
     /// A part of a traffic is done.
     pub(crate) fn finish(&self, traffic: u16) {
-        let mut log = self.0.borrow_mut();
+        let mut log = self.0.written.borrow_mut();
         let left = log.unfinished.get_mut(usize::from(traffic));
         if let Some(Some(calls)) = left
             && *calls > 0
@@ -216,11 +241,12 @@ impl Log {
             let over = *calls == 0;
             log.finished += 1;
             log.going -= usize::from(over);
+            self.0.goes_on.set(log.goes_on());
         }
     }
 
     pub(crate) fn fail(&self, traffic: u16, to: HostId, now: Instant) {
-        let mut log = self.0.borrow_mut();
+        let mut log = self.0.written.borrow_mut();
         if let Some(failed) = log.failed.get_mut(usize::from(traffic)) {
             *failed += 1;
         }
@@ -228,14 +254,14 @@ impl Log {
     }
 
     pub(super) fn begin_span(&self, span: AppSpan) -> usize {
-        let mut log = self.0.borrow_mut();
+        let mut log = self.0.written.borrow_mut();
         log.spans.push(span);
         log.tell(span.began, AppEvent::Began(span));
         log.spans.len() - 1
     }
 
     pub(super) fn end_span(&self, span: usize, now: Instant) {
-        let mut log = self.0.borrow_mut();
+        let mut log = self.0.written.borrow_mut();
         if let Some(span) = log.spans.get_mut(span) {
             span.took = Some(now.since(span.began));
             let span = *span;
@@ -244,7 +270,7 @@ impl Log {
     }
 
     pub(super) fn gauge(&self, traffic: u16, host: HostId, now: Instant, bytes: u64) {
-        let mut log = self.0.borrow_mut();
+        let mut log = self.0.written.borrow_mut();
         let bytes = ByteCount::new(bytes);
         let of = |g: &Gauge| (g.traffic, g.host) == (traffic, host);
         match log.gauges.iter_mut().find(|g| of(g)) {
@@ -259,27 +285,26 @@ impl Log {
     }
 
     pub(crate) fn record(&self, transfer: Transfer) {
-        let mut log = self.0.borrow_mut();
+        let mut log = self.0.written.borrow_mut();
         log.transfers.push(transfer);
         log.tell(transfer.began + transfer.took, AppEvent::Transfer(transfer));
     }
 
     /// Has `listener` told of what applications do from now on.
     pub fn listen(&self, listener: impl FnMut(Instant, AppEvent) + 'static) {
-        self.0.borrow_mut().listener = Listener(Some(Box::new(listener)));
+        self.0.written.borrow_mut().listener = Listener(Some(Box::new(listener)));
     }
 
-    pub(crate) fn deliver(&self, traffic: u16, bytes: u64) {
-        let mut log = self.0.borrow_mut();
-        if let Some(delivered) = log.delivered.get_mut(usize::from(traffic)) {
-            *delivered += ByteCount::new(bytes);
-        }
+    /// Where what is read of a traffic is added up, if there is such a traffic.
+    pub(super) fn delivered_of(&self, traffic: u16) -> Option<Delivered> {
+        let log = self.0.written.borrow();
+        log.delivered.get(usize::from(traffic)).cloned()
     }
 
     /// How many parts of the traffics are done, of how many; an endless one counts as one that is
     /// not.
     pub fn progress(&self) -> (u64, u64) {
-        let log = self.0.borrow();
+        let log = self.0.written.borrow();
         let left = |u: &Option<usize>| u.map_or(1, |calls| calls as u64);
         let unfinished = log.unfinished.iter().map(left);
         let left = unfinished.fold(0, u64::saturating_add);
@@ -287,69 +312,72 @@ impl Log {
     }
 
     /// Whether there is a traffic that is not over, and nothing went wrong.
+    #[inline]
     pub fn goes_on(&self) -> bool {
-        let log = self.0.borrow();
-        log.going > 0 && !log.broken
+        self.0.goes_on.get()
     }
 
     /// Nothing goes on after what went wrong.
     pub(super) fn break_off(&self) {
-        self.0.borrow_mut().broken = true;
+        self.0.written.borrow_mut().broken = true;
+        self.0.goes_on.set(false);
     }
 
     /// An application sends.
     pub(super) fn send(&self, now: Instant) {
-        self.0.borrow_mut().first_send.get_or_insert(now);
+        self.0.written.borrow_mut().first_send.get_or_insert(now);
     }
 
     /// When an application sent for the first time.
     pub fn first_send(&self) -> Option<Instant> {
-        self.0.borrow().first_send
+        self.0.written.borrow().first_send
     }
 
     /// Whether there is a traffic without end.
     pub fn is_endless(&self) -> bool {
-        self.0.borrow().unfinished.contains(&None)
+        self.0.written.borrow().unfinished.contains(&None)
     }
 
     /// Transfers of a traffic that an application gave up on so far.
     pub fn failed(&self, traffic: u16) -> u64 {
-        let log = self.0.borrow();
+        let log = self.0.written.borrow();
         log.failed.get(usize::from(traffic)).copied().unwrap_or(0)
     }
 
     /// The same of all traffics, in their order.
     pub fn all_failed(&self) -> Vec<u64> {
-        self.0.borrow().failed.clone()
+        self.0.written.borrow().failed.clone()
     }
 
     /// Payload that applications have read so far, without requests and the like.
     pub fn delivered(&self) -> ByteCount {
-        self.0.borrow().delivered.iter().copied().sum()
+        let log = self.0.written.borrow();
+        log.delivered.iter().map(|d| d.0.get()).sum()
     }
 
     /// The same by traffic, in their order.
     pub fn all_delivered(&self) -> Vec<ByteCount> {
-        self.0.borrow().delivered.clone()
+        let log = self.0.written.borrow();
+        log.delivered.iter().map(|d| d.0.get()).collect()
     }
 
     /// The transfers so far, as they were completed.
     pub fn transfers(&self) -> Ref<'_, [Transfer]> {
-        Ref::map(self.0.borrow(), |log| log.transfers.as_slice())
+        Ref::map(self.0.written.borrow(), |log| log.transfers.as_slice())
     }
 
     /// Takes out the times in which something stood still, in the order in which they began.
     pub fn take_spans(&self) -> Vec<AppSpan> {
-        std::mem::take(&mut self.0.borrow_mut().spans)
+        std::mem::take(&mut self.0.written.borrow_mut().spans)
     }
 
     /// Takes out what hosts held.
     pub fn take_gauges(&self) -> Vec<Gauge> {
-        std::mem::take(&mut self.0.borrow_mut().gauges)
+        std::mem::take(&mut self.0.written.borrow_mut().gauges)
     }
 
     /// Takes the transfers out.
     pub fn take_transfers(&self) -> Vec<Transfer> {
-        std::mem::take(&mut self.0.borrow_mut().transfers)
+        std::mem::take(&mut self.0.written.borrow_mut().transfers)
     }
 }

@@ -160,8 +160,7 @@ impl Io<'_> {
         }
         let n = self.take(conn);
         if counts == Counts::Delivered {
-            let traffic = self.parts.traffic_of(self.role);
-            self.parts.log.deliver(traffic, n);
+            self.parts.deliver(self.role, n);
         }
         n
     }
