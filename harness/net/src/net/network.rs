@@ -16,6 +16,7 @@ use narrows_congestion::hint::cold_path;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 
+use crate::sim::numbered::Numbered;
 use crate::sim::queue::{Event, EventQueue};
 use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::tap::{Tap, TapEvent};
@@ -50,7 +51,7 @@ const DEFAULT_PACKET_LIMIT: usize = 1 << 26;
 #[derive(Debug)]
 pub struct Network<P> {
     slab: Slab<P>,
-    ports: Vec<Port>,
+    ports: Numbered<Port>,
     switches: Vec<Switch>,
     pools: Vec<Pool>,
     /// By host.
@@ -98,6 +99,33 @@ pub struct Totals {
     pub in_network: u64,
 }
 
+/// Which packet has reached which host, if one has: an `Option` in two words, which fit into registers where
+/// calls of what is rare return to the way of each packet.
+#[derive(Clone, Copy)]
+struct Arrival {
+    host: u32,
+    slot: u32,
+}
+
+impl Arrival {
+    const NONE: Self = Self {
+        host: NIL,
+        slot: NIL,
+    };
+
+    #[inline]
+    fn get(self) -> Option<(HostId, u32)> {
+        (self.slot != NIL).then_some((HostId(self.host), self.slot))
+    }
+}
+
+impl From<Option<(HostId, u32)>> for Arrival {
+    #[inline]
+    fn from(arrival: Option<(HostId, u32)>) -> Self {
+        arrival.map_or(Self::NONE, |(host, slot)| Self { host: host.0, slot })
+    }
+}
+
 impl<P: Packet> Network<P> {
     /// Host `h`'s NIC is port `h`. What is drawn later is drawn for `seed`.
     pub(crate) fn new(
@@ -112,7 +140,7 @@ impl<P: Packet> Network<P> {
         let events = calendar_of(&ports);
         Self {
             slab: Slab::new(DEFAULT_PACKET_LIMIT),
-            ports,
+            ports: ports.into(),
             switches,
             pools,
             homes,
@@ -202,7 +230,7 @@ impl<P: Packet> Network<P> {
     ) -> (impl FnOnce() -> NicRoom + '_, &mut Option<P>) {
         let ports = &self.ports;
         let (hops, place) = self.slab.draft();
-        (move || ports[host.index()].room(hops), place)
+        (move || ports[host.0].room(hops), place)
     }
 
     /// Gives back the packet that was refused.
@@ -224,7 +252,7 @@ impl<P: Packet> Network<P> {
         };
         let at = host.0;
         let l3_len = packet.wire_len();
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let len = port.buffer_len(l3_len);
         let depth = port.depth(&self.slab);
         let admitted = port.admits(depth, len);
@@ -272,13 +300,13 @@ impl<P: Packet> Network<P> {
     #[inline]
     pub fn nic_room(&mut self, now: SimTime, host: HostId) -> NicRoom {
         self.settle(host.0, now);
-        self.ports[host.index()].room(self.slab.hops())
+        self.ports[host.0].room(self.slab.hops())
     }
 
     /// When a host's NIC next has more room, or may have: while its link is down nobody knows.
     pub fn nic_next_departure(&mut self, now: SimTime, host: HostId) -> Option<SimTime> {
         self.settle(host.0, now);
-        let port = &self.ports[host.index()];
+        let port = &self.ports[host.0];
         let next = if port.is_asked() {
             port.retry_at(now, &self.slab)
         } else {
@@ -296,10 +324,10 @@ impl<P: Packet> Network<P> {
     pub(crate) fn handle<T: Tap<P>>(&mut self, event: Event, tap: &mut T) -> Option<(HostId, u32)> {
         let now = event.time;
         if event.id & HELD != 0 {
-            return self.handle_other(now, event.id, tap);
+            return self.handle_other(now, event.id, tap).get();
         }
         let at = event.id;
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let i = port.head()?;
         let hop = self.slab.hop(i);
         if hop.depart + port.delay != now {
@@ -321,26 +349,21 @@ impl<P: Packet> Network<P> {
             }
             return self.arrive(now, at, to, i, tap);
         }
-        self.handle_rare(now, at, tap)
+        self.handle_rare(now, at, tap).get()
     }
 
     /// The same of an event that is not of a link.
     #[cold]
-    fn handle_other<T: Tap<P>>(
-        &mut self,
-        now: SimTime,
-        id: u32,
-        tap: &mut T,
-    ) -> Option<(HostId, u32)> {
+    fn handle_other<T: Tap<P>>(&mut self, now: SimTime, id: u32, tap: &mut T) -> Arrival {
         if id == CHANGES {
-            return self.handle_due(now, tap);
+            return self.handle_due(now, tap).into();
         }
         if id == PAUSES {
             self.handle_pauses(now, tap);
-            return None;
+            return Arrival::NONE;
         }
         if id >= RECEIVES {
-            return self.handle_receiver(now, HostId(id - RECEIVES), tap);
+            return self.handle_receiver(now, HostId(id - RECEIVES), tap).into();
         }
         // A packet that was held back has arrived.
         let i = id & !HELD;
@@ -348,28 +371,25 @@ impl<P: Packet> Network<P> {
         // While held back, a packet's link is where the next packet's slot would be.
         let port = self.slab.hop(i).next;
         if self.is_kept_from_host(now, port, i, tap) {
-            return None;
+            return Arrival::NONE;
         }
-        let to = self.ports[port as usize].to;
-        self.arrive_elsewhere(now, (port, to), i, tap)
+        let to = self.ports[port].to;
+        self.arrive_elsewhere(now, (port, to), i, tap).into()
     }
 
     /// The first packet on port `at`'s link has arrived, and the port is more than simple.
     #[inline(never)]
-    fn handle_rare<T: Tap<P>>(
-        &mut self,
-        now: SimTime,
-        at: u32,
-        tap: &mut T,
-    ) -> Option<(HostId, u32)> {
-        let port = &mut self.ports[at as usize];
+    fn handle_rare<T: Tap<P>>(&mut self, now: SimTime, at: u32, tap: &mut T) -> Arrival {
+        let port = &mut self.ports[at];
         if port.decides_in_turn() {
             self.settle_in_turn(at, now, tap);
         } else if port.head_is_queued() {
             self.settle(at, now);
         }
-        let port = &mut self.ports[at as usize];
-        let i = port.pop(&self.slab)?;
+        let port = &mut self.ports[at];
+        let Some(i) = port.pop(&self.slab) else {
+            return Arrival::NONE;
+        };
         if let Some(next) = port.head_arrival(&self.slab) {
             self.events.push(Event {
                 time: next,
@@ -381,11 +401,11 @@ impl<P: Packet> Network<P> {
         if self.looks_ahead {
             self.look_behind(at, to);
         }
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         if port.impair_mut().is_some() && self.impair(now, at, i, tap) {
-            return None;
+            return Arrival::NONE;
         }
-        self.arrive_elsewhere(now, (at, to), i, tap)
+        self.arrive_elsewhere(now, (at, to), i, tap).into()
     }
 
     /// The packet in slot `i`, which is on no chain, reaches the end of port `at`'s link.
@@ -397,7 +417,7 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) -> Option<(HostId, u32)> {
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let to = port.to;
         if port.impair_mut().is_some() && self.impair(now, at, i, tap) {
             return None;
@@ -458,7 +478,7 @@ impl<P: Packet> Network<P> {
     /// Applies a link's impairments to the packet in slot `i`; true if it is gone or held back.
     #[cold]
     fn impair<T: Tap<P>>(&mut self, now: SimTime, at: u32, i: u32, tap: &mut T) -> bool {
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let l3_len = self.slab.hop(i).l3_len;
         let Some((fate, too_long)) = port
             .impair_mut()
@@ -492,7 +512,7 @@ impl<P: Packet> Network<P> {
         let Some(extra) = fate.hold else {
             return self.is_kept_from_host(now, at, i, tap);
         };
-        self.ports[at as usize].stats.rare().held += 1;
+        self.ports[at].stats.rare().held += 1;
         self.hold(at, i, now + extra);
         true
     }
@@ -501,7 +521,7 @@ impl<P: Packet> Network<P> {
     fn hold(&mut self, at: u32, i: u32, until: SimTime) {
         self.held += 1;
         self.slab.hop_mut(i).next = at;
-        let rank = self.ports[at as usize].rank;
+        let rank = self.ports[at].rank;
         self.events.push(Event {
             time: until,
             rank,
@@ -524,7 +544,7 @@ impl<P: Packet> Network<P> {
     /// Brings a port up to `now`, and what it frees back to its pool.
     #[inline(always)]
     pub(crate) fn settle(&mut self, at: u32, now: SimTime) {
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let freed = port.settle(now, &self.slab);
         give_back(&mut self.pools, port.pool, port.held().bytes, freed);
     }
@@ -536,7 +556,7 @@ impl<P: Packet> Network<P> {
             if time > now {
                 break;
             }
-            let port = &mut self.ports[at as usize];
+            let port = &mut self.ports[at];
             let freed = if port.decides_in_turn() {
                 port.settle_in_turn(now, &mut self.slab)
             } else {

@@ -18,6 +18,7 @@ mod spec;
 
 pub use spec::{PoolId, PortSpec};
 
+use crate::sim::numbered::Numbered;
 use crate::sim::rng::Stream;
 use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::time::SimTime;
@@ -274,14 +275,14 @@ impl Port {
 
     /// The same, given what hops need of packets.
     #[inline]
-    fn depth_among(&self, hops: &[Hop]) -> Depth {
+    fn depth_among(&self, hops: &Numbered<Hop>) -> Depth {
         if self.in_service == InService::Counted || self.cursor == NIL {
             return self.held();
         }
         cold_path();
         Depth {
             packets: self.queued_packets - 1,
-            bytes: self.queued_bytes - u64::from(hops[self.cursor as usize].buffered),
+            bytes: self.queued_bytes - u64::from(hops[self.cursor].buffered),
         }
     }
 
@@ -574,7 +575,7 @@ impl Port {
 
     /// The room that a host may count on. Settle first.
     #[inline]
-    pub(crate) fn room(&self, hops: &[Hop]) -> NicRoom {
+    pub(crate) fn room(&self, hops: &Numbered<Hop>) -> NicRoom {
         NicRoom {
             limit: self.limit,
             depth: self.depth_among(hops),

@@ -8,6 +8,7 @@
 mod ahead;
 pub mod blaster;
 pub mod host;
+pub(crate) mod numbered;
 pub mod queue;
 pub(crate) mod recent;
 pub mod rng;

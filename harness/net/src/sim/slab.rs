@@ -6,6 +6,7 @@
 //! to choose from. Freed slots are reused last in, first out, so a steady flow stays in cache and
 //! allocates nothing. A packet is made in the slot that it is to have ([`Slab::draft`]).
 
+use super::numbered::Numbered;
 use super::time::SimTime;
 
 /// No slot.
@@ -37,9 +38,9 @@ pub(crate) struct Hop {
 /// The packets in flight.
 #[derive(Debug)]
 pub(crate) struct Slab<P> {
-    hops: Vec<Hop>,
+    hops: Numbered<Hop>,
     /// That of a free slot means nothing: what it held last, or a draft.
-    bodies: Vec<Option<P>>,
+    bodies: Numbered<Option<P>>,
     /// The slot freed last.
     free: u32,
     held: usize,
@@ -52,8 +53,8 @@ impl<P> Slab<P> {
         // One more is for the draft of what is refused.
         let limit = limit.min(NIL as usize - 1);
         Self {
-            hops: Vec::new(),
-            bodies: Vec::new(),
+            hops: Numbered::new(),
+            bodies: Numbered::new(),
             free: NIL,
             held: 0,
             limit,
@@ -84,11 +85,11 @@ impl<P> Slab<P> {
     /// Where the next packet is made, so that it need not be moved, beside what hops need of the others.
     /// What is there before means nothing.
     #[inline(always)]
-    pub(crate) fn draft(&mut self) -> (&[Hop], &mut Option<P>) {
+    pub(crate) fn draft(&mut self) -> (&Numbered<Hop>, &mut Option<P>) {
         if self.free == NIL {
             self.grow();
         }
-        (&self.hops, &mut self.bodies[self.free as usize])
+        (&self.hops, &mut self.bodies[self.free])
     }
 
     /// What is in [`Self::draft`].
@@ -101,7 +102,7 @@ impl<P> Slab<P> {
     #[inline(always)]
     pub(crate) fn take_in(&mut self, hop: Hop) -> u32 {
         let i = self.free;
-        let place = &mut self.hops[i as usize];
+        let place = &mut self.hops[i];
         self.free = place.next;
         *place = hop;
         self.held += 1;
@@ -129,63 +130,45 @@ impl<P> Slab<P> {
     #[inline]
     pub(crate) fn free(&mut self, i: u32) {
         debug_assert_ne!(self.free, i, "freed twice");
-        self.hops[i as usize].next = self.free;
+        self.hops[i].next = self.free;
         self.free = i;
         self.held -= 1;
     }
 
     /// What hops need of all packets, by slot.
     #[inline]
-    pub(crate) fn hops(&self) -> &[Hop] {
+    pub(crate) fn hops(&self) -> &Numbered<Hop> {
         &self.hops
     }
 
     #[inline]
     pub(crate) fn hop(&self, i: u32) -> &Hop {
-        &self.hops[i as usize]
+        &self.hops[i]
     }
 
     #[inline]
     pub(crate) fn hop_mut(&mut self, i: u32) -> &mut Hop {
-        &mut self.hops[i as usize]
+        &mut self.hops[i]
     }
 
     #[inline]
     pub(crate) fn body(&self, i: u32) -> &P {
-        self.bodies[i as usize].as_ref().expect(IN_USE)
+        self.bodies[i].as_ref().expect(IN_USE)
     }
 
     #[inline]
     pub(crate) fn body_mut(&mut self, i: u32) -> &mut P {
-        self.bodies[i as usize].as_mut().expect(IN_USE)
+        self.bodies[i].as_mut().expect(IN_USE)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::packet::HostId;
 
     /// Of so many bytes.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Debug, PartialEq, Eq)]
     struct Bytes(u32);
-
-    impl Packet for Bytes {
-        fn wire_len(&self) -> u32 {
-            self.0
-        }
-        fn destination(&self) -> HostId {
-            HostId(0)
-        }
-        fn flow_hash(&self) -> u32 {
-            0
-        }
-        fn is_ecn_capable(&self) -> bool {
-            false
-        }
-        fn mark_ce(&mut self) {}
-        fn corrupt(&mut self, _: u64) {}
-    }
 
     #[test]
     fn slots_are_reused_and_bounded() {

@@ -11,6 +11,7 @@
 //! happens. So a retransmission timer that each ACK pushes back costs nothing per ACK.
 
 use super::ahead::Ahead;
+use super::numbered::Numbered;
 use super::rng::{Component, Stream};
 use super::slot::Slot;
 use super::tap::{NoTap, Tap};
@@ -84,8 +85,8 @@ enum Fired {
 /// Hosts on a network.
 #[derive(Debug)]
 pub struct World<H: Host, T: Tap<H::Packet> = NoTap> {
-    hosts: Vec<H>,
-    slots: Vec<Slot>,
+    hosts: Numbered<H>,
+    slots: Numbered<Slot>,
     network: Network<H::Packet>,
     timers: Timers,
     now: SimTime,
@@ -121,9 +122,9 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             "one host for each NIC"
         );
         Self {
-            slots: vec![Slot::IDLE; hosts.len()],
+            slots: vec![Slot::IDLE; hosts.len()].into(),
             timers: Timers::new(hosts.len()),
-            hosts,
+            hosts: hosts.into(),
             network,
             now: SimTime::ZERO,
             events_left: Limits::default().events,
@@ -146,7 +147,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// Calls [`Host::handle_start`] of `host` at `time`, or now if that is past.
     pub fn start_at(&mut self, host: HostId, time: SimTime) {
         let time = time.max(self.now);
-        self.slots[host.index()].start = time;
+        self.slots[host.0].start = time;
         if !self.network.is_paused(host) {
             self.arm(host);
         }
@@ -180,14 +181,14 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// # Panics
     /// If there is no such host.
     pub fn host_mut(&mut self, host: HostId) -> &mut H {
-        &mut self.hosts[host.index()]
+        &mut self.hosts[host.0]
     }
 
     /// Asks a host for packets and its timeout after something was done to it from outside. One
     /// that pauses is asked when it goes on.
     pub fn kick(&mut self, host: HostId) {
         if self.network.is_paused(host) {
-            self.slots[host.index()].nic_wake = self.now;
+            self.slots[host.0].nic_wake = self.now;
         } else {
             self.serve(host);
         }
@@ -204,7 +205,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             Concerns::Nic(host) => self.nic_changed(host),
             Concerns::Pause(host, until) => {
                 // Nothing arms it for earlier: it is asked for nothing until then.
-                self.slots[host.index()].armed = until;
+                self.slots[host.0].armed = until;
                 self.timers.set(host.0, until);
             }
         }
@@ -226,7 +227,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             return self.kick(host);
         }
         let wake = self.network.nic_next_departure(self.now, host);
-        self.slots[host.index()].nic_wake = wake.unwrap_or(SimTime::MAX);
+        self.slots[host.0].nic_wake = wake.unwrap_or(SimTime::MAX);
         if !self.network.is_paused(host) {
             self.arm(host);
         }
@@ -277,7 +278,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
 
     /// Takes the world apart.
     pub fn into_parts(self) -> (Vec<H>, Network<H::Packet>, T) {
-        (self.hosts, self.network, self.tap)
+        (self.hosts.into_inner(), self.network, self.tap)
     }
 
     /// Does all events until `time`, those at `time` included, and stands at `time` then
@@ -312,7 +313,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
                         continue;
                     };
                     let instant = event.time.to_instant();
-                    self.hosts[host.index()].handle_packet(instant, self.network.packet(slot));
+                    self.hosts[host.0].handle_packet(instant, self.network.packet(slot));
                     self.network.release(slot);
                     (host, event.time, Woken::ByPacket)
                 } else if timer <= end
@@ -406,8 +407,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     #[inline(never)]
     fn fire(&mut self, host: HostId) -> Fired {
         let now = self.now;
-        let slot = &mut self.slots[host.index()];
-        let h = &mut self.hosts[host.index()];
+        let slot = &mut self.slots[host.0];
+        let h = &mut self.hosts[host.0];
         let starts = slot.start <= now;
         let nic_wakes = slot.nic_wake <= now;
         // The entry is used up, or names a deadline that has receded. It stays where it is, to be
@@ -433,7 +434,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// A host's timer has been due, and is armed again if the host wants that.
     #[inline(never)]
     fn fired(&mut self, host: HostId) {
-        if self.slots[host.index()].armed == SimTime::MAX {
+        if self.slots[host.0].armed == SimTime::MAX {
             self.timers.cancel(host.0);
         }
         if self.network.looks_ahead {
@@ -452,7 +453,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// The same, after a packet has come.
     #[inline(always)]
     fn serve_here(&mut self, host: HostId, now: SimTime, instant: Instant) {
-        let h = &mut self.hosts[host.index()];
+        let h = &mut self.hosts[host.0];
         let mut refused = false;
         self.network.settle(host.0, now);
         loop {
@@ -477,7 +478,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
         } else {
             None
         };
-        let slot = &mut self.slots[host.index()];
+        let slot = &mut self.slots[host.0];
         slot.nic_wake = wake.unwrap_or(SimTime::MAX);
         if let Some(at) = slot.rearm(h.poll_timeout(), now) {
             self.timers.set(host.0, at);
@@ -487,8 +488,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// Arms a host's timer for its nearest deadline, unless it is armed for earlier already.
     #[inline(never)]
     fn arm(&mut self, host: HostId) {
-        let timeout = self.hosts[host.index()].poll_timeout();
-        if let Some(at) = self.slots[host.index()].rearm(timeout, self.now) {
+        let timeout = self.hosts[host.0].poll_timeout();
+        if let Some(at) = self.slots[host.0].rearm(timeout, self.now) {
             self.timers.set(host.0, at);
         }
     }

@@ -9,7 +9,7 @@ impl<P: Packet> Network<P> {
     /// Asks for what the packet behind the one that has just arrived from port `at` will touch.
     #[inline(never)]
     pub(super) fn look_behind(&mut self, at: u32, to: Node) {
-        let port = &self.ports[at as usize];
+        let port = &self.ports[at];
         if let Some(next) = port.head() {
             if let Some(second) = port.expect_behind(&self.slab)
                 && matches!(to, Node::Switch(_))

@@ -23,7 +23,7 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        if !self.ports[at as usize].is_plain() {
+        if !self.ports[at].is_plain() {
             return self.enqueue_at_other(now, (from, at), i, tap);
         }
         self.enqueue_simple::<T, false>(now, at, i, tap);
@@ -38,7 +38,7 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        let mut port = &mut self.ports[at as usize];
+        let mut port = &mut self.ports[at];
         let (number, freed) = (port.pool, port.settle(now, &self.slab));
         let held = port.held().bytes;
         if POOLED {
@@ -54,7 +54,7 @@ impl<P: Packet> Network<P> {
             if let Some(reason) = self.pool_refuses(now, number, held, len) {
                 return self.discard(now, at, i, reason, tap);
             }
-            port = &mut self.ports[at as usize];
+            port = &mut self.ports[at];
         }
         let marked = match port.at_step(depth, ecn_capable) {
             TailVerdict::Pass => false,
@@ -89,7 +89,7 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        match self.ports[at as usize].is_simple() {
+        match self.ports[at].is_simple() {
             true => self.enqueue_pooled(now, at, i, tap),
             false => self.enqueue_rare(now, (from, at), i, tap),
         }
@@ -128,11 +128,11 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        if self.ports[at as usize].decides_in_turn() {
+        if self.ports[at].decides_in_turn() {
             return self.enqueue_in_turn(now, (from, at), i, tap);
         }
         self.settle(at, now);
-        let mut port = &mut self.ports[at as usize];
+        let mut port = &mut self.ports[at];
         let number = port.pool as usize;
         let mut pool = self.pools.get_mut(number);
         let hop = self.slab.hop(i);
@@ -150,7 +150,7 @@ impl<P: Packet> Network<P> {
             if let Some(reason) = self.pool_refuses(now, number as u32, held, len) {
                 return self.discard(now, at, i, reason, tap);
             }
-            port = &mut self.ports[at as usize];
+            port = &mut self.ports[at];
             pool = self.pools.get_mut(number);
         }
         let idle_since = port.idle_since();
@@ -201,7 +201,7 @@ impl<P: Packet> Network<P> {
     /// The packet in slot `i` is the first on port `at`'s link and arrives at `time`.
     #[inline(always)]
     pub(super) fn first_on_link(&mut self, at: u32, i: u32, time: SimTime) {
-        let port = &self.ports[at as usize];
+        let port = &self.ports[at];
         let (rank, to) = (port.head_rank(&self.slab), port.to);
         self.first_event(at, i, time, rank, to);
     }
@@ -225,7 +225,7 @@ impl<P: Packet> Network<P> {
         reason: DropReason,
         tap: &mut T,
     ) {
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let len = port.buffer_len(self.slab.hop(i).l3_len);
         port.stats.count_drop(reason, len);
         self.forget(now, at, i, reason, tap);

@@ -178,7 +178,7 @@ impl<P: Packet> Network<P> {
             Change::Rate { port, rate } => {
                 let mut changed = None;
                 self.change_port(port, now, tap, &mut |network| {
-                    let port = &mut network.ports[port.index()];
+                    let port = &mut network.ports[port.0];
                     changed = port.set_rate(now, rate, &mut network.slab);
                 });
                 changed.ok_or(ChangeError::Rate { rate })?;
@@ -187,7 +187,7 @@ impl<P: Packet> Network<P> {
             Change::Delay { port, delay } => {
                 self.change_port(port, now, tap, &mut |network| {
                     network.detach_wire(port.0);
-                    network.ports[port.index()].set_delay(delay);
+                    network.ports[port.0].set_delay(delay);
                 });
                 Concerns::Network
             }
@@ -196,7 +196,7 @@ impl<P: Packet> Network<P> {
                     return Err(ChangeError::Reorder);
                 }
                 let seed = self.seed;
-                self.ports[port.index()].set_impairments(impair, seed, port.0.into());
+                self.ports[port.0].set_impairments(impair, seed, port.0.into());
                 Concerns::Network
             }
             Change::LinkDown { port } => {
@@ -219,7 +219,7 @@ impl<P: Packet> Network<P> {
             }
             Change::Capacity { port, capacity } => {
                 self.bring_up(port.0, now);
-                self.ports[port.index()].set_capacity(capacity);
+                self.ports[port.0].set_capacity(capacity);
                 self.concerns(port)
             }
             Change::Discipline {
@@ -231,11 +231,11 @@ impl<P: Packet> Network<P> {
                 }
                 discipline.check().map_err(ChangeError::Discipline)?;
                 // What was due has its turn by the old values.
-                if self.ports[port.index()].decides_in_turn() {
+                if self.ports[port.0].decides_in_turn() {
                     self.settle_in_turn(port.0, now, tap);
                 }
                 let stream = Stream::new(self.seed, Component::Aqm, port.0.into());
-                let port_at_work = &mut self.ports[port.index()];
+                let port_at_work = &mut self.ports[port.0];
                 match port_at_work.set_discipline(discipline, || stream) {
                     Retuned::Yes => Concerns::Network,
                     Retuned::No => {
@@ -314,10 +314,10 @@ impl<P: Packet> Network<P> {
     ) {
         let at = port.0;
         self.settle_either(at, now, tap);
-        let before = &self.ports[port.index()];
+        let before = &self.ports[port.0];
         let (arrival, held) = (before.head_arrival(&self.slab), before.held().bytes);
         change(self);
-        let after = &self.ports[port.index()];
+        let after = &self.ports[port.0];
         let (pool, held_now) = (after.pool, after.held().bytes);
         if pool != NO_POOL
             && let Some(pool) = self.pools.get_mut(pool as usize)
@@ -330,7 +330,7 @@ impl<P: Packet> Network<P> {
             ports, pools, slab, ..
         } = self;
         let all = ports.len();
-        let port = &mut ports[port.index()];
+        let port = &mut ports[port.0];
         if let Some(pool) = pools.get_mut(port.pool as usize) {
             pool.departures.retain(|entry| entry.0.1 != at);
             let next = port.next_departure(slab);
@@ -351,7 +351,7 @@ impl<P: Packet> Network<P> {
 
     /// Brings a port of either kind up to `now` and tells what was done to packets there.
     fn settle_either<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
-        if self.ports[at as usize].decides_in_turn() {
+        if self.ports[at].decides_in_turn() {
             self.settle_in_turn(at, now, tap);
         } else {
             self.settle(at, now);
@@ -360,7 +360,7 @@ impl<P: Packet> Network<P> {
 
     /// What is on a port's wire arrives each for itself from now on. The port is settled.
     fn detach_wire(&mut self, at: u32) {
-        let wire = self.ports[at as usize].detach_wire(&self.slab);
+        let wire = self.ports[at].detach_wire(&self.slab);
         let changes = self.changes_mut();
         for (time, slot) in wire {
             changes.due.put(time, Due::Arrives { port: at, slot });
@@ -377,7 +377,7 @@ impl<P: Packet> Network<P> {
                     lost.push(slot);
                 }
             }
-            let port = &mut network.ports[port.index()];
+            let port = &mut network.ports[port.0];
             lost.extend(port.stop(now, &mut network.slab));
         });
         for slot in lost {
@@ -396,7 +396,7 @@ impl<P: Packet> Network<P> {
         let changes = self.changes_mut();
         if !changes.down.contains_key(&port.0) && !changes.resets.contains_key(&port.0) {
             self.change_port(port, now, tap, &mut |network| {
-                network.ports[port.index()].resume(now, &mut network.slab);
+                network.ports[port.0].resume(now, &mut network.slab);
             });
         }
     }

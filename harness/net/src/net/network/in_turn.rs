@@ -22,7 +22,7 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) {
-        let pool = self.ports[at as usize].pool;
+        let pool = self.ports[at].pool;
         if pool != NO_POOL {
             self.settle_pool(pool, now);
         }
@@ -33,7 +33,7 @@ impl<P: Packet> Network<P> {
             return self.arm_pauses();
         }
         let ingress = self.ingress.get(from as usize).copied().unwrap_or(0);
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let idle = port.head().is_none();
         let shared = self.pools.get(pool as usize);
         let (arrival, freed) = port.offer(now, (i, ingress), shared, &mut self.slab);
@@ -60,7 +60,7 @@ impl<P: Packet> Network<P> {
         }
         // Where nothing was in service it has its turn at once.
         self.bring_up(at, now);
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         if let Some(departs) = port.next_departure(&self.slab)
             && let Some(pool) = self.pools.get_mut(pool as usize)
             && !port.pool_knows
@@ -92,7 +92,7 @@ impl<P: Packet> Network<P> {
         self.tell_done(at, now, tap);
         if self.pausing.is_some() {
             // Before any of it arrives elsewhere and is counted there.
-            for slot in self.ports[at as usize].take_left() {
+            for slot in self.ports[at].take_left() {
                 self.cross_off(slot, now, tap);
             }
         }
@@ -100,7 +100,7 @@ impl<P: Packet> Network<P> {
 
     /// Tells what was done to packets of port `at`, and forgets those that were dropped.
     fn tell_done<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
-        for (i, done) in self.ports[at as usize].take_done() {
+        for (i, done) in self.ports[at].take_done() {
             match done {
                 Done::Dropped(reason) => {
                     self.cross_off(i, now, tap);
@@ -121,7 +121,7 @@ impl<P: Packet> Network<P> {
 
     /// Brings a port of either kind up to `now`, and what it frees back to its pool.
     pub(super) fn bring_up(&mut self, at: u32, now: SimTime) {
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         if !port.decides_in_turn() {
             return self.settle(at, now);
         }

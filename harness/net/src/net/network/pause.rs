@@ -44,7 +44,7 @@ impl<P: Packet> Network<P> {
         parts: Vec<IngressParts>,
         hosts: Vec<PausingHost>,
     ) {
-        for (at, _) in outputs.iter().enumerate().filter(|(_, s)| **s != NONE) {
+        for (at, _) in (0..).zip(&outputs).filter(|(_, s)| **s != NONE) {
             self.ports[at].tell_left();
         }
         let pausing = Pausing::new(self.ports.len(), outputs, parts, hosts);
@@ -69,7 +69,7 @@ impl<P: Packet> Network<P> {
             }
             of.departures.pop();
             self.bring_up(at, now);
-            let port = &mut self.ports[at as usize];
+            let port = &mut self.ports[at];
             gone.append(&mut port.take_left());
             let next = port.next_departure(&self.slab);
             let next = next.filter(|&next| next != SimTime::MAX);
@@ -108,7 +108,7 @@ impl<P: Packet> Network<P> {
             return true;
         };
         self.settle_switch(switch, now, tap);
-        let len = self.ports[at as usize].buffer_len(self.slab.hop(i).l3_len);
+        let len = self.ports[at].buffer_len(self.slab.hop(i).l3_len);
         let dscp = self.slab.body(i).dscp();
         let pausing = self.pausing.as_ref();
         pausing.is_none_or(|pausing| pausing.has_room(from, dscp, len))
@@ -142,7 +142,7 @@ impl<P: Packet> Network<P> {
         let Some(switch) = pausing.switch_of(at) else {
             return;
         };
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let next = port.next_departure(&self.slab);
         if let Some(next) = next.filter(|&next| next != SimTime::MAX)
             && let Some(of) = pausing.switches.get_mut(&switch)
@@ -163,7 +163,7 @@ impl<P: Packet> Network<P> {
             && let Some(of) = pausing.switches.get_mut(&switch)
         {
             of.departures.retain(|entry| entry.0.1 != at);
-            self.ports[at as usize].pool_knows = false;
+            self.ports[at].pool_knows = false;
             self.departure_known(at);
             self.arm_pauses();
         }
@@ -208,7 +208,7 @@ impl<P: Packet> Network<P> {
         let held = &mut ingress.held[usize::from(class)];
         let was_told = held.again.is_some();
         held.again = match signal {
-            PauseSignal::Xoff => Some(now + half_pause(&self.ports[from as usize], quanta)),
+            PauseSignal::Xoff => Some(now + half_pause(&self.ports[from], quanta)),
             PauseSignal::Xon => None,
         };
         let again = held.again;
@@ -225,7 +225,7 @@ impl<P: Packet> Network<P> {
         };
         // Ahead of what waits on the way back, behind what is being sent.
         self.settle_in_turn(back, now, tap);
-        let port = &mut self.ports[back as usize];
+        let port = &mut self.ports[back];
         let sent = port.send_pause(now);
         let frame = Frame {
             to: from,
@@ -255,7 +255,7 @@ impl<P: Packet> Network<P> {
         if sent == SimTime::MAX {
             return false;
         }
-        let reaches = sent + self.ports[at as usize].delay;
+        let reaches = sent + self.ports[at].delay;
         if T::ACTIVE {
             let sent = PauseEvent::Sent {
                 port: PortId(at),
@@ -280,7 +280,7 @@ impl<P: Packet> Network<P> {
         if at < self.hosts() && self.is_reset(HostId(at)) {
             return; // Lost, as all that reaches the host.
         }
-        let span = self.ports[at as usize].span_of(pause_bytes(quanta));
+        let span = self.ports[at].span_of(pause_bytes(quanta));
         let until = now + span;
         let Some(pausing) = &mut self.pausing else {
             return;
@@ -304,9 +304,9 @@ impl<P: Packet> Network<P> {
                 },
             );
         }
-        let from = if self.ports[at as usize].decides_in_turn() {
+        let from = if self.ports[at].decides_in_turn() {
             self.settle_in_turn(at, now, tap);
-            let port = &mut self.ports[at as usize];
+            let port = &mut self.ports[at];
             let from = port.next_departure(&self.slab).unwrap_or(now);
             port.hold_in_turn(held);
             self.wake_port(at, now, tap);
@@ -314,7 +314,7 @@ impl<P: Packet> Network<P> {
         } else {
             let mut from = now;
             self.change_port(PortId(at), now, tap, &mut |network| {
-                let port = &mut network.ports[at as usize];
+                let port = &mut network.ports[at];
                 from = port.hold(now, longest, &mut network.slab);
             });
             if at < self.hosts() {
@@ -334,11 +334,11 @@ impl<P: Packet> Network<P> {
 
     /// Port `at` may begin a packet that it held.
     fn wake_port<T: Tap<P>>(&mut self, at: u32, now: SimTime, tap: &mut T) {
-        if !self.ports[at as usize].decides_in_turn() {
+        if !self.ports[at].decides_in_turn() {
             return; // Its departures are computed.
         }
         self.settle_in_turn(at, now, tap);
-        let port = &self.ports[at as usize];
+        let port = &self.ports[at];
         // What has begun just now has no event; a second one would be stale.
         if port.head_is_queued()
             && let Some(time) = port.head_arrival(&self.slab)

@@ -29,13 +29,13 @@ impl<P: Packet> Network<P> {
     /// # Panics
     /// If there is no such port; so do the other questions about a port.
     pub fn stats(&self, port: PortId) -> PortStats {
-        self.ports[port.index()].stats()
+        self.ports[port.0].stats()
     }
 
     /// What a port holds at `now`, the packet in service included.
     pub fn queued(&mut self, now: SimTime, port: PortId) -> Depth {
         self.bring_up(port.0, now);
-        self.ports[port.index()].held()
+        self.ports[port.0].held()
     }
 
     /// Integrates a port's queue over time, for [`Self::queue_area`]. To be called before the run.
@@ -43,20 +43,20 @@ impl<P: Packet> Network<P> {
     /// # Panics
     /// If the port has taken a packet.
     pub fn measure_queue(&mut self, port: PortId) {
-        self.ports[port.index()].measure();
+        self.ports[port.0].measure();
     }
 
     /// The integral of a port's queue from the start to `now`; `None` without
     /// [`Self::measure_queue`].
     pub fn queue_area(&mut self, now: SimTime, port: PortId) -> Option<QueueArea> {
         self.bring_up(port.0, now);
-        self.ports[port.index()].area(now, &self.slab)
+        self.ports[port.0].area(now, &self.slab)
     }
 
     /// Forgets the longest queue that a port has had until `now`: what it counts from here on.
     pub fn restart_peak(&mut self, now: SimTime, port: PortId) {
         self.bring_up(port.0, now);
-        let port = &mut self.ports[port.index()];
+        let port = &mut self.ports[port.0];
         let depth = port.depth(&self.slab);
         port.max_packets = depth.packets;
         port.stats.max_bytes = depth.bytes;
@@ -64,13 +64,13 @@ impl<P: Packet> Network<P> {
 
     /// Starts to record a port's queue.
     pub fn trace_queue(&mut self, port: PortId) {
-        self.ports[port.index()].trace();
+        self.ports[port.0].trace();
     }
 
     /// Hands out what was recorded of a port's queue until `now`; recording ends.
     pub fn take_queue_trace(&mut self, now: SimTime, port: PortId) -> Option<QueueTrace> {
         self.bring_up(port.0, now);
-        self.ports[port.index()].take_trace()
+        self.ports[port.0].take_trace()
     }
 
     /// Bytes in use in a pool at `now`, and the most there were: those beyond the reserves of its ports.
@@ -84,7 +84,7 @@ impl<P: Packet> Network<P> {
     /// ([`TransmitBuffers`](crate::net::nic::TransmitBuffers)), not for a full queue; `None` if there
     /// are always enough.
     pub fn without_buffer(&self, host: HostId) -> Option<WithoutBuffer> {
-        self.ports[host.index()].without_buffer()
+        self.ports[host.0].without_buffer()
     }
 
     /// What became of all packets.

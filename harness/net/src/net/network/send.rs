@@ -31,7 +31,7 @@ impl<P: Packet> Network<P> {
             return Sent::Taken;
         };
         let (frames, len) = (packet.frames(), packet.wire_len());
-        let port = &mut self.ports[host.index()];
+        let port = &mut self.ports[host.0];
         let room = self.slab.room() >= frames as usize;
         let taken = room && port.offer_frames(now, port.buffer_len(len), frames);
         if !taken {
@@ -80,7 +80,7 @@ impl<P: Packet> Network<P> {
         };
         let i = self.slab.insert(hop, frame);
         self.totals.sent += 1;
-        let port = &mut self.ports[host.index()];
+        let port = &mut self.ports[host.0];
         let len = port.buffer_len(l3_len);
         let (departs, arrives) = port.push_shaped(now, first, i, len, &mut self.slab);
         if let Some(time) = arrives {

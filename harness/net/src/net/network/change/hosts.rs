@@ -52,7 +52,7 @@ impl<P: Packet> Network<P> {
         let mut lost = self.lose_rings(host);
         self.change_port(PortId(host.0), now, tap, &mut |network| {
             network.detach_wire(host.0);
-            let nic = &mut network.ports[host.index()];
+            let nic = &mut network.ports[host.0];
             lost.extend(nic.stop(now, &mut network.slab));
             lost.extend(nic.flush(now, &mut network.slab));
         });
@@ -69,7 +69,7 @@ impl<P: Packet> Network<P> {
             deaf |= changes.pauses.contains_key(&host.0) || changes.resets.contains_key(&host.0);
         }
         let seed = self.seed;
-        self.ports[at.index()].set_deaf(deaf, seed, at.0.into());
+        self.ports[at.0].set_deaf(deaf, seed, at.0.into());
     }
 
     /// Whether the host at the end of port `at`'s link does not take the packet in slot `i`, which
@@ -82,7 +82,7 @@ impl<P: Packet> Network<P> {
         i: u32,
         tap: &mut T,
     ) -> bool {
-        let port = &mut self.ports[at as usize];
+        let port = &mut self.ports[at];
         let deaf = port.impair_mut().is_some_and(|impair| impair.deaf);
         let (Node::Host(host), true) = (port.to, deaf) else {
             return false;

@@ -62,8 +62,8 @@ impl<P: Packet> Network<P> {
         let quanta = signal.quanta(quanta);
         // Ahead of what waits in the NIC, behind what it sends.
         self.settle(nic, now);
-        let sent = self.ports[nic as usize].ahead_of_all(now, &self.slab);
-        let half = half_pause(&self.ports[from as usize], quanta);
+        let sent = self.ports[nic].ahead_of_all(now, &self.slab);
+        let half = half_pause(&self.ports[from], quanta);
         let Some(pause) = self.host_pause(host) else {
             return;
         };
