@@ -246,10 +246,9 @@ impl<A: SimApp> Host for TcpHost<A> {
 
     #[inline]
     fn poll_timeout(&self) -> Option<Instant> {
-        match (self.tcp.poll_timeout(), self.app.poll_timeout()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let [tcp, app] = [self.tcp.poll_timeout(), self.app.poll_timeout()];
+        let next = tcp.unwrap_or(Instant::MAX).min(app.unwrap_or(Instant::MAX));
+        (next != Instant::MAX).then_some(next)
     }
 
     fn local_drop(&mut self, now: Instant, packet: SimPacket) {

@@ -30,6 +30,7 @@ use super::port::{NO_POOL, Node, Port};
 use super::routes::Fabric;
 use super::stats::DropReason;
 use super::switch::{Home, Switch};
+use arrival::Arrival;
 pub(crate) use change::Concerns;
 use change::{CHANGES, Changes};
 pub(crate) use pause::{IngressParts, PausingHost};
@@ -97,33 +98,6 @@ pub struct Totals {
     pub dropped: u64,
     /// Queued or on a link now.
     pub in_network: u64,
-}
-
-/// Which packet has reached which host, if one has: an `Option` in two words, which fit into registers where
-/// calls of what is rare return to the way of each packet.
-#[derive(Clone, Copy)]
-struct Arrival {
-    host: u32,
-    slot: u32,
-}
-
-impl Arrival {
-    const NONE: Self = Self {
-        host: NIL,
-        slot: NIL,
-    };
-
-    #[inline]
-    fn get(self) -> Option<(HostId, u32)> {
-        (self.slot != NIL).then_some((HostId(self.host), self.slot))
-    }
-}
-
-impl From<Option<(HostId, u32)>> for Arrival {
-    #[inline]
-    fn from(arrival: Option<(HostId, u32)>) -> Self {
-        arrival.map_or(Self::NONE, |(host, slot)| Self { host: host.0, slot })
-    }
 }
 
 impl<P: Packet> Network<P> {
@@ -214,8 +188,9 @@ impl<P: Packet> Network<P> {
         tap: &mut T,
     ) -> Result<(), P> {
         self.settle(host.0, now);
+        let hop = Hop::of(&packet);
         *self.draft(host).1 = Some(packet);
-        match self.send_settled(now, host, tap) {
+        match self.send_settled(now, host, hop, tap) {
             Sent::Taken => Ok(()),
             Sent::Refused => self.withdraw().map_or(Ok(()), Err),
         }
@@ -238,22 +213,19 @@ impl<P: Packet> Network<P> {
         self.slab.draft().1.take()
     }
 
-    /// A host gives the packet that it has made in [`Self::draft`] to its NIC, which has been looked at at
-    /// this instant. What is refused stays there.
+    /// A host gives the packet that it has made in [`Self::draft`], of which hops need `hop`, to its NIC,
+    /// which has been looked at at this instant. What is refused stays there.
     #[inline(always)]
     pub(crate) fn send_settled<T: Tap<P>>(
         &mut self,
         now: SimTime,
         host: HostId,
+        mut hop: Hop,
         tap: &mut T,
     ) -> Sent {
-        let Some(packet) = self.slab.drafted() else {
-            return Sent::Taken;
-        };
         let at = host.0;
-        let l3_len = packet.wire_len();
         let port = &mut self.ports[at];
-        let len = port.buffer_len(l3_len);
+        let len = port.buffer_len(hop.l3_len);
         let depth = port.depth(&self.slab);
         let admitted = port.admits(depth, len);
         if !admitted || self.slab.is_full() {
@@ -268,21 +240,17 @@ impl<P: Packet> Network<P> {
             };
             self.overflowed |= admitted;
             port.stats.count_drop(reason, len);
-            if T::ACTIVE {
+            if T::ACTIVE
+                && let Some(packet) = self.slab.draft().1
+            {
                 tap.event(now, TapEvent::NicRefused { host }, packet);
             }
             return Sent::Refused;
         }
         let schedule = port.schedule(now, len);
-        let hop = Hop {
-            depart: schedule.depart,
-            next: NIL,
-            dst: packet.destination().0,
-            l3_len,
-            buffered: len,
-            ecn_capable: packet.is_ecn_capable(),
-            waited: schedule.waits(now),
-        };
+        hop.depart = schedule.depart;
+        hop.buffered = len;
+        hop.waited = schedule.waits(now);
         let i = self.slab.take_in(hop);
         self.totals.sent += 1;
         if let Some(time) = port.join(now, &schedule, i, len, depth, &mut self.slab) {
@@ -462,7 +430,8 @@ impl<P: Packet> Network<P> {
                     None => None,
                     Some(home) if home.switch == s => Some(home.port),
                     Some(home) => {
-                        let flow = || self.slab.body(i).flow_hash();
+                        let slab = &self.slab;
+                        let flow = move || slab.body(i).flow_hash();
                         self.switches[s as usize].route(now, home.edge, flow)
                     }
                 };
@@ -547,6 +516,12 @@ impl<P: Packet> Network<P> {
         let port = &mut self.ports[at];
         let freed = port.settle(now, &self.slab);
         give_back(&mut self.pools, port.pool, port.held().bytes, freed);
+    }
+
+    /// Brings a host's NIC up to `now`, which has no pool.
+    #[inline(always)]
+    pub(crate) fn settle_nic(&mut self, host: HostId, now: SimTime) {
+        self.ports[host.0].settle(now, &self.slab);
     }
 
     /// Brings all ports of a pool up to `now`, looking only at those that something leaves.

@@ -8,6 +8,7 @@
 
 use super::numbered::Numbered;
 use super::time::SimTime;
+use crate::net::packet::Packet;
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -33,6 +34,22 @@ pub(crate) struct Hop {
     pub(crate) ecn_capable: bool,
     /// Whether it found another packet before it at the port that holds it.
     pub(crate) waited: bool,
+}
+
+impl Hop {
+    /// Of a packet that no port holds yet.
+    #[inline(always)]
+    pub(crate) fn of(packet: &impl Packet) -> Self {
+        Self {
+            depart: SimTime::ZERO,
+            next: NIL,
+            dst: packet.destination().0,
+            l3_len: packet.wire_len(),
+            buffered: 0,
+            ecn_capable: packet.is_ecn_capable(),
+            waited: false,
+        }
+    }
 }
 
 /// The packets in flight.
@@ -90,12 +107,6 @@ impl<P> Slab<P> {
             self.grow();
         }
         (&self.hops, &mut self.bodies[self.free])
-    }
-
-    /// What is in [`Self::draft`].
-    #[inline(always)]
-    pub(crate) fn drafted(&self) -> Option<&P> {
-        self.bodies.get(self.free as usize)?.as_ref()
     }
 
     /// Takes in what has been put into [`Self::draft`]: its slot.

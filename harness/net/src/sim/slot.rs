@@ -28,10 +28,11 @@ impl Slot {
     #[inline(always)]
     pub(super) fn rearm(&mut self, timeout: Option<Instant>, now: SimTime) -> Option<SimTime> {
         let at = timeout.map_or(SimTime::MAX, SimTime::from_instant);
-        let at = at.min(self.start).min(self.nic_wake).max(now);
-        if at >= self.armed {
+        let at = at.min(self.start).min(self.nic_wake);
+        if at >= self.armed || now >= self.armed {
             return None;
         }
+        let at = at.max(now);
         self.armed = at;
         Some(at)
     }

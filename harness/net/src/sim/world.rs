@@ -13,6 +13,7 @@
 use super::ahead::Ahead;
 use super::numbered::Numbered;
 use super::rng::{Component, Stream};
+use super::slab::Hop;
 use super::slot::Slot;
 use super::tap::{NoTap, Tap};
 use super::time::SimTime;
@@ -455,13 +456,16 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     fn serve_here(&mut self, host: HostId, now: SimTime, instant: Instant) {
         let h = &mut self.hosts[host.0];
         let mut refused = false;
-        self.network.settle(host.0, now);
+        self.network.settle_nic(host, now);
         loop {
             let (room, place) = self.network.draft(host);
             if h.transmit_into(instant, room, place) == Made::Nothing {
                 break;
             }
-            if self.network.send_settled(now, host, &mut self.tap) == Sent::Refused {
+            let Some(hop) = place.as_ref().map(Hop::of) else {
+                break;
+            };
+            if self.network.send_settled(now, host, hop, &mut self.tap) == Sent::Refused {
                 if let Some(packet) = self.network.withdraw() {
                     h.local_drop(instant, packet);
                 }

@@ -6,12 +6,40 @@ use std::cmp::Reverse;
 use super::{Network, give_back};
 use crate::net::buffer::PoolVerdict;
 use crate::net::discipline::tail::TailVerdict;
-use crate::net::packet::{Packet, PortId};
+use crate::net::packet::{HostId, Packet, PortId};
 use crate::net::port::Node;
 use crate::net::stats::DropReason;
 use crate::sim::queue::Event;
+use crate::sim::slab::NIL;
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
+
+/// Which packet has reached which host, if one has: an `Option` in two words, which fit into registers where
+/// calls of what is rare return to the way of each packet.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    host: u32,
+    slot: u32,
+}
+
+impl Arrival {
+    pub(super) const NONE: Self = Self {
+        host: NIL,
+        slot: NIL,
+    };
+
+    #[inline]
+    pub(super) fn get(self) -> Option<(HostId, u32)> {
+        (self.slot != NIL).then_some((HostId(self.host), self.slot))
+    }
+}
+
+impl From<Option<(HostId, u32)>> for Arrival {
+    #[inline]
+    fn from(arrival: Option<(HostId, u32)>) -> Self {
+        arrival.map_or(Self::NONE, |(host, slot)| Self { host: host.0, slot })
+    }
+}
 
 impl<P: Packet> Network<P> {
     /// The packet in slot `i` arrives from port `from`'s link at the queue of switch port `at`.
@@ -61,7 +89,7 @@ impl<P: Packet> Network<P> {
             TailVerdict::Drop => return self.discard(now, at, i, DropReason::Early, tap),
             TailVerdict::Mark => port.mark(i, &mut self.slab),
         };
-        let (departs, arrives) = port.push(now, i, len, depth, &mut self.slab);
+        let (departs, arrives) = port.push_simple(now, i, len, depth, &mut self.slab);
         if POOLED {
             let pool = &mut self.pools[number as usize];
             pool.take(held, len);

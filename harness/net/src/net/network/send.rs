@@ -5,7 +5,7 @@
 use super::Network;
 use crate::net::packet::{HostId, Packet};
 use crate::net::stats::DropReason;
-use crate::sim::slab::{Hop, NIL};
+use crate::sim::slab::Hop;
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
 
@@ -68,20 +68,11 @@ impl<P: Packet> Network<P> {
     /// Puts a frame into the NIC's queue; those of one packet leave back to back.
     fn put(&mut self, now: SimTime, host: HostId, frame: P, first: bool) -> SimTime {
         let at = host.0;
-        let l3_len = frame.wire_len();
-        let hop = Hop {
-            depart: now,
-            next: NIL,
-            dst: frame.destination().0,
-            l3_len,
-            buffered: 0,
-            ecn_capable: frame.is_ecn_capable(),
-            waited: false,
-        };
+        let hop = Hop::of(&frame);
         let i = self.slab.insert(hop, frame);
         self.totals.sent += 1;
         let port = &mut self.ports[host.0];
-        let len = port.buffer_len(l3_len);
+        let len = port.buffer_len(hop.l3_len);
         let (departs, arrives) = port.push_shaped(now, first, i, len, &mut self.slab);
         if let Some(time) = arrives {
             self.first_on_link(at, i, time);
