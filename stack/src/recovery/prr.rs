@@ -150,9 +150,15 @@ impl Prr {
 
 /// `a * num / den`, rounded up.
 fn ceil_ratio(a: ByteCount, num: ByteCount, den: ByteCount) -> ByteCount {
-    let product = u128::from(a.get()) * u128::from(num.get());
-    let quotient = product.div_ceil(u128::from(den.get().max(1)));
-    ByteCount::new(u64::try_from(quotient).unwrap_or(u64::MAX))
+    let (a, num, den) = (a.get(), num.get(), den.get().max(1));
+    let quotient = match a.checked_mul(num) {
+        Some(product) => product.div_ceil(den),
+        None => {
+            let quotient = (u128::from(a) * u128::from(num)).div_ceil(u128::from(den));
+            u64::try_from(quotient).unwrap_or(u64::MAX)
+        }
+    };
+    ByteCount::new(quotient)
 }
 
 fn round_up(bytes: ByteCount, mss: ByteCount) -> ByteCount {
