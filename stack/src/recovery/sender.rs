@@ -60,6 +60,18 @@ pub enum NextSegment {
     Blocked,
 }
 
+/// What the congestion window lets out.
+enum LetOut {
+    Retransmission(SentSegment),
+    /// At most this much.
+    New {
+        allowance: ByteCount,
+    },
+    /// There is something to be sent again, and no room.
+    NoRetransmission,
+    Nothing,
+}
+
 /// The sending half of a connection, less the bytes themselves.
 ///
 /// Sequence numbers are unwrapped to 64 bits ([`AbsSeq`]): the SYN is 0, the first byte 1.
@@ -405,11 +417,25 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cold_path();
             return NextSegment::Wait(self.rare.asked.held_until);
         }
+        match self.window_lets_out(lost, new_data) {
+            LetOut::Retransmission(segment) => NextSegment::Retransmit(segment),
+            LetOut::New { allowance } => NextSegment::New { allowance },
+            LetOut::NoRetransmission => {
+                self.on_cwnd_limited();
+                NextSegment::Blocked
+            }
+            LetOut::Nothing => NextSegment::Blocked,
+        }
+    }
+
+    /// What the congestion window lets out of what is `lost` and of new data.
+    #[inline(always)] // Where it is asked for.
+    fn window_lets_out(&self, lost: Option<SentSegment>, new_data: bool) -> LetOut {
         let allowance = self.allowance();
         // An empty pipe never blocks: there would be no ACK to open it again.
         // A window below one segment spreads them by its pacing rate.
         let stuck = self.board.pipe().is_zero();
-        let new_data = new_data && self.board.len() < self.policy.max_segments;
+        let new_data = new_data && self.has_records();
         let frto = self.episode.frto();
         let held = frto.holds_retransmissions(new_data);
         if let Some(segment) = lost
@@ -422,28 +448,58 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             } else {
                 allowance
             };
-            if room >= segment.len() || self.force_one || stuck {
-                return NextSegment::Retransmit(segment);
-            }
-            self.limited_until = self.nxt;
-            return NextSegment::Blocked;
+            return match room >= segment.len() || self.force_one || stuck {
+                true => LetOut::Retransmission(segment),
+                false => LetOut::NoRetransmission,
+            };
         }
         if !new_data || (held && !frto.wants_new_data()) {
-            return NextSegment::Blocked;
+            return LetOut::Nothing;
         }
-        NextSegment::New {
-            allowance: if stuck {
-                allowance.max(self.mss)
-            } else {
-                allowance
-            },
+        let allowance = match stuck {
+            true => allowance.max(self.mss),
+            false => allowance,
+        };
+        LetOut::New { allowance }
+    }
+
+    /// There may be more records of what is outstanding.
+    #[inline]
+    fn has_records(&self) -> bool {
+        self.board.len() < self.policy.max_segments
+    }
+
+    /// Whether new data that waits may wait for records.
+    #[inline]
+    pub(crate) fn may_lack_records(&self) -> bool {
+        self.validates || !self.has_records()
+    }
+
+    /// A segment has left where more than the windows has a say. Whether [`Self::next_segment`] has
+    /// another, with so much `new` data as one: if it has none for certain, whether for want of window.
+    #[inline(never)]
+    pub(crate) fn none_follows(&self, new: Option<u64>) -> Option<bool> {
+        let asked = self.rare.as_changed().and_then(|r| r.asked.as_changed());
+        if self.probe_due || self.validates || self.needs.delivery_rate || asked.is_some() {
+            return None;
+        }
+        let lost = self.board.next_lost();
+        if lost.is_none() && new.is_none() {
+            return (!self.may_speculate()).then_some(false);
+        }
+        match self.window_lets_out(lost, new.is_some()) {
+            LetOut::Retransmission(_) => None,
+            LetOut::New { allowance } => (new? > allowance.get()).then_some(true),
+            LetOut::NoRetransmission if new.is_none() || self.has_records() => Some(true),
+            LetOut::Nothing if new.is_none() || self.has_records() => Some(false),
+            LetOut::NoRetransmission | LetOut::Nothing => None,
         }
     }
 
     /// Rules 3 and 4 of `NextSeg` in RFC 6675 section 4: in recovery, with nothing else to send,
     /// an unjudged segment on suspicion.
     fn speculation(&mut self) -> NextSegment {
-        if !matches!(self.episode, Episode::Recovery { .. }) || self.allowance() < self.mss {
+        if !self.may_speculate() {
             return NextSegment::Blocked;
         }
         cold_path();
@@ -451,6 +507,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             Some(segment) => NextSegment::Retransmit(segment),
             None => NextSegment::Blocked,
         }
+    }
+
+    #[inline]
+    fn may_speculate(&self) -> bool {
+        matches!(self.episode, Episode::Recovery { .. }) && self.allowance() >= self.mss
     }
 
     /// New data could have left but the congestion window did not admit it.

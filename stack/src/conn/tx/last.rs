@@ -5,7 +5,7 @@ use super::{Emitted, Output};
 use crate::buffer::{RecvRing, SendRing};
 use crate::config::{AckPolicy, InitialWindow, PacingMode, TcpConfig};
 use crate::conn::{Boxed, Connection, Opening};
-use crate::wire::{Ecn, Flags, Seq, TcpHeader};
+use crate::wire::{Ecn, Flags, SackBlock, Seq, TcpHeader};
 use narrows_congestion::{Duration, Instant};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ enum Step {
     WriteMore(usize),
     /// The peer acknowledges so many percent of what is in flight, and offers so many bytes.
     Ack(u64, usize),
+    /// The peer has what is behind so many percent of what is in flight.
+    Sack(u64),
     /// So many bytes come.
     Data(usize),
     /// So many bytes come that are behind a byte which does not.
@@ -33,7 +35,7 @@ enum Step {
     /// So long nothing comes.
     Wait(Duration),
 }
-use Step::{Ack, Data, Hole, Wait, Write, WriteMore};
+use Step::{Ack, Data, Hole, Sack, Wait, Write, WriteMore};
 
 /// Two connections to which the same happens. After the last segment one is told that it has left,
 /// and the other is asked for more.
@@ -141,6 +143,16 @@ impl Twins {
                 tcp.ack += (flight * percent / 100) as u32;
                 self.arrives(&tcp, &[]);
             }
+            Sack(percent) => {
+                let flight = self.told.snd.nxt() - self.told.snd.una();
+                let mut tcp = self.header();
+                let start = tcp.ack + (flight * percent / 100) as u32;
+                let end = tcp.ack + flight as u32;
+                if start != end {
+                    assert!(tcp.options.sack.push(SackBlock { start, end }));
+                }
+                self.arrives(&tcp, &[]);
+            }
             Data(len) => {
                 let tcp = self.header();
                 self.received += len as u32;
@@ -246,6 +258,10 @@ fn nothing_follows_the_last() {
     assert_eq!(last(config(), &[WriteMore(10)]), [0; 0]);
     assert_eq!(last(config(), &[WriteMore(1_010)]), [0; 0]);
     assert_eq!(last(config(), &[WriteMore(10), Write(10)]), [20]);
+    // What is lost, after a timeout, and while what is behind it arrives.
+    let twice = [Write(9_000), Wait(Duration::from_millis(300))];
+    assert_eq!(last(config(), &twice), [1_000, 1_000]);
+    assert_eq!(last(config(), &[Write(9_000), Sack(25)]), [1_000, 1_000]);
     // An acknowledgement.
     assert_eq!(last(config(), &[Data(10)]), [0]);
     // One with SACK blocks, while data is outstanding, too.
@@ -267,6 +283,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (3 * MSS..20 * MSS).prop_map(Write),
         3 => (0..=100_u64, 0..40_000_usize).prop_map(|(part, window)| Ack(part, window)),
         2 => Just(Ack(100, 60_000)),
+        2 => (1..100_u64).prop_map(Sack),
         1 => (1..MSS).prop_map(Data),
         1 => (1..MSS).prop_map(Hole),
         2 => (0..2_000_u64).prop_map(|n| Wait(Duration::from_millis(n))),

@@ -4,6 +4,7 @@ use super::due::{Due, Seldom};
 use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::mtu_probing::NextProbe;
+use crate::conn::rare::Rare;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
@@ -226,7 +227,8 @@ impl<T: TcpTypes> Connection<T> {
             match self.snd.next_segment(now, new.is_some()) {
                 NextSegment::Retransmit(segment) => {
                     let segment = self.snd.fit(segment);
-                    return Some(self.retransmission(&segment, now, out));
+                    self.retransmission(&segment, now, out);
+                    return Some(self.after_rare_data(now));
                 }
                 NextSegment::New { allowance } => {
                     let (mut len, mut fin) = new?;
@@ -252,14 +254,15 @@ impl<T: TcpTypes> Connection<T> {
                     if let NextProbe::Payload(_) = next {
                         self.snd.on_mtu_probe(start);
                     }
-                    return Some(Emitted::MoreMayFollow);
+                    return Some(self.after_rare_data(now));
                 }
                 NextSegment::Wait(at) => {
                     cold_path();
                     self.wait_to_pace(Some(at));
                     return None;
                 }
-                NextSegment::Blocked if new.is_some() && self.has_more_records() => {}
+                NextSegment::Blocked
+                    if new.is_some() && self.snd.may_lack_records() && self.has_more_records() => {}
                 NextSegment::Blocked => {
                     if new.is_none() && self.snd.nxt() == self.send_buf.end() + 1 {
                         self.snd.on_app_limited();
@@ -270,6 +273,33 @@ impl<T: TcpTypes> Connection<T> {
                     }
                     return None;
                 }
+            }
+        }
+    }
+
+    /// [`Self::rare_data`] has given a segment. Where it would have no other it is spared the question.
+    #[inline]
+    fn after_rare_data(&mut self, now: Instant) -> Emitted {
+        let rare = |rare: &Rare| rare.reset_due.is_some() || rare.snd_up.is_some();
+        let more = self.state != State::Established
+            || self.fin != Fin::Open
+            || self.probe_window
+            || self.probe_keepalive
+            || self.path_mtu.is_searched()
+            || self.ack.has_past()
+            || self.ack.is_due()
+            || self.snd.is_idle()
+            || self.snd.is_plain(now)
+            || self.rare.as_changed().is_some_and(rare);
+        if more {
+            return Emitted::MoreMayFollow;
+        }
+        let new = self.new_data(now).map(|(len, _)| len);
+        match self.snd.none_follows(new) {
+            None => Emitted::MoreMayFollow,
+            Some(fills) => {
+                self.fills_window = fills;
+                Emitted::Last
             }
         }
     }
@@ -308,7 +338,7 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         }
-        if self.is_worth_a_segment(len, drains, fin) {
+        if len >= mss || self.is_worth_a_segment(len, drains, fin) {
             return Some((len, fin));
         }
         cold_path();
@@ -380,7 +410,7 @@ impl<T: TcpTypes> Connection<T> {
         self.segment(start..data_end, flags, !probe, now, out);
     }
 
-    fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) -> Emitted {
+    fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) {
         let tsval = self.ts.in_use().then(|| self.ts.clock(now));
         self.snd.on_retransmit(sent.start, now, tsval);
         let stream_end = self.send_buf.end() + 1;
@@ -401,7 +431,6 @@ impl<T: TcpTypes> Connection<T> {
             tracer(&mut self.trace, now)(event);
         }
         self.segment(sent.start..data_end, flags, false, now, out);
-        Emitted::MoreMayFollow
     }
 
     fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Emitted {
