@@ -18,6 +18,7 @@ use std::collections::binary_heap::PeekMut;
 
 use crate::sim::numbered::Numbered;
 use crate::sim::queue::{Event, EventQueue};
+use crate::sim::recent::Recent;
 use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
@@ -62,8 +63,9 @@ pub struct Network<P> {
     /// Whether what the next event will touch is asked for before.
     pub(crate) looks_ahead: bool,
     /// To which hosts a packet has become the next one of its link, for [`crate::sim::World`] to ask
-    /// for them.
+    /// for them, and which of them those were last.
     pub(crate) heads: Vec<HostId>,
+    known_heads: Recent,
     /// Set once a packet was refused because of the packet limit.
     pub(crate) overflowed: bool,
     totals: Totals,
@@ -122,6 +124,7 @@ impl<P: Packet> Network<P> {
             held: 0,
             looks_ahead: hosts > FEW_HOSTS,
             heads: Vec::new(),
+            known_heads: Recent::new(),
             overflowed: false,
             totals: Totals::default(),
             changes: None,
@@ -129,7 +132,7 @@ impl<P: Packet> Network<P> {
             pausing: None,
             ingress: Box::default(),
             nics_moved: Vec::new(),
-            attends: hosts > FEW_HOSTS,
+            attends: false,
             fabric,
             seed,
         }
@@ -151,7 +154,6 @@ impl<P: Packet> Network<P> {
     #[cfg(test)]
     pub(crate) fn set_look_ahead(&mut self, looks_ahead: bool) {
         self.looks_ahead = looks_ahead;
-        self.attends = looks_ahead;
     }
 
     /// Whether there are such NICs.
@@ -162,7 +164,6 @@ impl<P: Packet> Network<P> {
 
     /// The hosts whose NICs have more room at another time than they were told.
     pub(crate) fn take_moved(&mut self) -> Vec<HostId> {
-        self.attends = self.looks_ahead;
         std::mem::take(&mut self.nics_moved)
     }
 

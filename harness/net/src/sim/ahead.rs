@@ -11,33 +11,24 @@ use super::timers::Timers;
 use crate::net::network::Network;
 use crate::net::packet::{HostId, Packet};
 
-/// Whose lines were asked for.
+/// Whose lines were asked for, of those whose timers are next.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    packets: Recent,
     timers: Recent,
 }
 
 impl Ahead {
     pub(super) const fn new() -> Self {
         Self {
-            packets: Recent::new(),
             timers: Recent::new(),
         }
     }
 
     /// Asks for the hosts to which the packets go that are next on their links.
     #[inline]
-    pub(super) fn of_packets<H, P: Packet>(
-        &mut self,
-        hosts: &[H],
-        slots: &[Slot],
-        network: &mut Network<P>,
-    ) {
+    pub(super) fn of_packets<H, P: Packet>(hosts: &[H], slots: &[Slot], network: &mut Network<P>) {
         while let Some(host) = network.heads.pop() {
-            if self.packets.is_news(host.0) {
-                ask_for(host, hosts, slots, network);
-            }
+            ask_for(host, hosts, slots, network);
         }
     }
 

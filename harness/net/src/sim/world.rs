@@ -354,10 +354,8 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     /// The same where it says anything.
     #[inline(never)]
     fn attend_to_all(&mut self) {
-        if !self.network.heads.is_empty() {
-            let (hosts, slots) = (&self.hosts, &self.slots);
-            self.ahead.of_packets(hosts, slots, &mut self.network);
-        }
+        self.network.attends = false;
+        Ahead::of_packets(&self.hosts, &self.slots, &mut self.network);
         if self.network.has_moved() {
             self.nics_moved();
         }

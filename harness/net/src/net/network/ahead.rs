@@ -28,7 +28,10 @@ impl<P: Packet> Network<P> {
         match to {
             Node::Host(host) => {
                 prefetch(self.slab.body(i));
-                self.heads.push(HostId(host));
+                if self.known_heads.is_news(host) {
+                    self.heads.push(HostId(host));
+                    self.attends = true;
+                }
             }
             Node::Switch(switch) => {
                 let hop = self.slab.hop(i);
