@@ -170,7 +170,7 @@ impl<A: SimApp> TcpHost<A> {
         }
     }
 
-    #[inline]
+    #[inline(always)] // Of each packet.
     fn tell(&mut self, now: Instant) {
         while let Some(event) = self.tcp.poll_event() {
             self.app.event(&mut self.tcp, now, event);

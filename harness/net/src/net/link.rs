@@ -63,14 +63,14 @@ pub(crate) struct FrameSizes {
 impl FrameSizes {
     #[inline]
     pub(crate) const fn buffer_len(self, l3_len: u32) -> u32 {
-        let frame = l3_len.saturating_add(self.header as u32);
+        let frame = l3_len + self.header as u32;
         let least = self.least as u32;
         if frame < least { least } else { frame }
     }
 
     #[inline]
     pub(crate) const fn wire_len(self, buffer_len: u32) -> u32 {
-        buffer_len.saturating_add(self.gap as u32)
+        buffer_len + self.gap as u32
     }
 }
 

@@ -297,8 +297,7 @@ impl<P: Packet> Network<P> {
         }
         let at = event.id;
         let port = &mut self.ports[at];
-        let i = port.head()?;
-        let hop = self.slab.hop(i);
+        let (i, hop) = port.head_hop(&self.slab)?;
         if hop.depart + port.delay != now {
             return None; // Stale: the link's head is due at another time.
         }

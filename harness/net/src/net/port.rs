@@ -246,11 +246,9 @@ impl Port {
         mut left: impl FnMut(&mut Self, SimTime),
     ) -> u64 {
         let before = self.queued_bytes;
-        while self.cursor != NIL {
-            let hop = slab.hop(self.cursor);
-            if hop.depart > now {
-                break;
-            }
+        while let Some(hop) = slab.hop_if_any(self.cursor)
+            && hop.depart <= now
+        {
             self.queued_packets -= 1;
             self.queued_bytes -= u64::from(hop.buffered);
             self.cursor = hop.next;
@@ -277,13 +275,16 @@ impl Port {
     /// The same, given what hops need of packets.
     #[inline]
     fn depth_among(&self, hops: &Numbered<Hop>) -> Depth {
-        if self.in_service == InService::Counted || self.cursor == NIL {
-            return self.held();
+        let held = self.held();
+        if self.in_service == InService::Counted {
+            return held;
         }
-        cold_path();
-        Depth {
-            packets: self.queued_packets - 1,
-            bytes: self.queued_bytes - u64::from(hops[self.cursor].buffered),
+        match hops.get(self.cursor as usize) {
+            None => held,
+            Some(in_service) => Depth {
+                packets: held.packets - 1,
+                bytes: held.bytes - u64::from(in_service.buffered),
+            },
         }
     }
 
@@ -398,10 +399,7 @@ impl Port {
     #[inline]
     pub(crate) fn pop_simple<P>(&mut self, behind: u32, slab: &Slab<P>) -> Option<(SimTime, u32)> {
         self.head = behind;
-        if self.head == NIL {
-            return None;
-        }
-        let next = slab.hop(self.head);
+        let next = slab.hop_if_any(behind)?;
         let last = self.waited_last && next.waited;
         Some((next.depart + self.delay, self.rank | u32::from(last) << 31))
     }
@@ -422,6 +420,12 @@ impl Port {
     #[inline]
     pub(crate) fn head(&self) -> Option<u32> {
         (self.head != NIL).then_some(self.head)
+    }
+
+    /// The same, and what hops need of it.
+    #[inline]
+    pub(crate) fn head_hop<'a, P>(&self, slab: &'a Slab<P>) -> Option<(u32, &'a Hop)> {
+        Some((self.head, slab.hop_if_any(self.head)?))
     }
 
     /// Whether nobody has looked since the first packet left.

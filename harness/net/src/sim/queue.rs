@@ -450,14 +450,14 @@ impl EventQueue {
     /// The first bucket in use at or after the horizon; `u64::MAX` if none is.
     #[inline]
     fn next_used(&self) -> u64 {
-        if self.used_words == 0 {
-            return u64::MAX;
-        }
         let from = self.horizon as usize % BUCKETS;
         let (word, bit) = (from / 64, from % 64);
         let here = self.used[word] >> bit;
         if here != 0 {
             return self.horizon + u64::from(here.trailing_zeros());
+        }
+        if self.used_words == 0 {
+            return u64::MAX;
         }
         // The words after this one, around the end, and this one's low bits last.
         let turned = self.used_words.rotate_right(word as u32 + 1);

@@ -103,7 +103,7 @@ impl<P> Slab<P> {
     /// What is there before means nothing.
     #[inline(always)]
     pub(crate) fn draft(&mut self) -> (&Numbered<Hop>, &mut Option<P>) {
-        if self.free == NIL {
+        if self.free as usize >= self.bodies.len() {
             self.grow();
         }
         (&self.hops, &mut self.bodies[self.free])
@@ -150,6 +150,12 @@ impl<P> Slab<P> {
     #[inline]
     pub(crate) fn hops(&self) -> &Numbered<Hop> {
         &self.hops
+    }
+
+    /// What hops need of the packet in slot `i`, which may be [`NIL`]: one look for both.
+    #[inline]
+    pub(crate) fn hop_if_any(&self, i: u32) -> Option<&Hop> {
+        self.hops.get(i as usize)
     }
 
     #[inline]

@@ -102,7 +102,7 @@ impl HostApp {
     }
 
     /// Tells the role whose connection it is.
-    #[inline]
+    #[inline(always)] // Of each segment.
     fn tell(&mut self, tcp: &mut SimEndpoint, now: Instant, conn: ConnId, event: RoleEvent) {
         if let Some(role) = self.within.parts.role_of(conn) {
             self.with(tcp, now, role, |role, io| role.event(io, conn, event));
@@ -182,7 +182,7 @@ impl SimApp for HostApp {
         self.start_due(tcp, now);
     }
 
-    #[inline]
+    #[inline(always)]
     fn event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent) {
         match event {
             // What nearly all are.

@@ -153,7 +153,7 @@ impl Io<'_> {
     }
 
     /// Either.
-    #[inline]
+    #[inline(always)] // Of each segment.
     pub(super) fn read_as(&mut self, conn: ConnId, counts: Counts) -> u64 {
         if counts == Counts::Control {
             self.parts.mark_control(conn);
