@@ -49,7 +49,7 @@ impl Framing {
     }
 }
 
-/// A [`Framing`] in numbers, for ports at work.
+/// A [`Framing`] in numbers, for ports at work. Of packets, which are far from 4 GB long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameSizes {
     /// Header and frame check.

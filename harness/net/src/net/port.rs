@@ -110,7 +110,7 @@ enum Kind {
 /// When a packet leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// When all before it have left.
+    /// When all before it have left, which may be over.
     head_of_line: SimTime,
     /// When its last bit has.
     pub(crate) depart: SimTime,

@@ -182,7 +182,7 @@ impl SimApp for HostApp {
         self.start_due(tcp, now);
     }
 
-    #[inline(always)]
+    #[inline(always)] // Of each segment.
     fn event(&mut self, tcp: &mut SimEndpoint, now: Instant, event: EndpointEvent) {
         match event {
             // What nearly all are.

@@ -22,12 +22,12 @@ impl Port {
     #[inline(always)]
     pub(crate) fn schedule(&mut self, now: SimTime, len: u32) -> Schedule {
         let ready = self.ready(now);
-        self.schedule_ready(now, ready, len)
+        self.schedule_ready(ready, len)
     }
 
     #[inline(always)]
-    fn schedule_ready(&mut self, now: SimTime, ready: SimTime, len: u32) -> Schedule {
-        let head_of_line = now.max(self.tx.free_at());
+    fn schedule_ready(&mut self, ready: SimTime, len: u32) -> Schedule {
+        let head_of_line = self.tx.free_at();
         let depart = self.tx.send(ready, self.framing.wire_len(len));
         Schedule {
             head_of_line,
@@ -90,7 +90,7 @@ impl Port {
         len: u32,
         slab: &mut Slab<P>,
     ) -> Schedule {
-        let schedule = self.schedule_ready(now, ready, len);
+        let schedule = self.schedule_ready(ready, len);
         let hop = slab.hop_mut(i);
         hop.depart = schedule.depart;
         hop.waited = schedule.waits(now);
