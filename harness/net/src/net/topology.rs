@@ -172,6 +172,7 @@ impl Topology {
 pub struct Topologies(Vec<Topology>);
 
 impl Default for Topologies {
+    #[inline] // As `standard`, which would be compiled here otherwise.
     fn default() -> Self {
         Self::standard()
     }

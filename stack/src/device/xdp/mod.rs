@@ -168,6 +168,7 @@ impl Xdp {
     ///
     /// # Errors
     /// What failed, and what could be done about it.
+    #[inline] // As `open_queues`, which would be compiled here otherwise.
     pub fn open(name: &str, config: &XdpConfig) -> Result<Self, XdpError> {
         let mut all = Self::open_queues(name, config, 1)?;
         all.pop().ok_or_else(|| {

@@ -145,6 +145,7 @@ macro_rules! addresses {
     };
 }
 
+// What is `#[inline]` few programs call: it is compiled where it is called.
 macro_rules! reading {
     ($($half:ty),*) => {$(
         impl $half {
@@ -162,6 +163,7 @@ macro_rules! reading {
             ///
             /// # Errors
             /// As reading.
+            #[inline]
             pub fn poll_peek(
                 &mut self,
                 cx: &mut Context<'_>,
@@ -182,6 +184,7 @@ macro_rules! reading {
             ///
             /// # Errors
             /// `WouldBlock` if there is nothing; otherwise as reading.
+            #[inline]
             pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
                 self.conn().try_read(buf)
             }
@@ -210,6 +213,7 @@ macro_rules! reading {
             ///
             /// # Errors
             /// `WouldBlock` if there is nothing; otherwise as reading.
+            #[inline]
             pub fn try_read_chunk(&self, most: usize) -> io::Result<Bytes> {
                 self.conn().try_read_chunk(most)
             }
@@ -244,6 +248,7 @@ macro_rules! writing {
             ///
             /// # Errors
             /// `WouldBlock` if there is none; otherwise as writing.
+            #[inline]
             pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
                 self.conn().try_write(Data::Copied(&[IoSlice::new(buf)], Then::Nothing))
             }
@@ -252,6 +257,7 @@ macro_rules! writing {
             ///
             /// # Errors
             /// `WouldBlock` if there is none; otherwise as writing.
+            #[inline]
             pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
                 self.conn().try_write(Data::Copied(bufs, Then::Nothing))
             }
@@ -268,6 +274,7 @@ macro_rules! writing {
             ///
             /// # Errors
             /// `WouldBlock` if there is no room; otherwise as writing.
+            #[inline]
             pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
                 self.conn().try_write(Data::Copied(&[IoSlice::new(buf)], Then::More))
             }
@@ -284,6 +291,7 @@ macro_rules! writing {
             ///
             /// # Errors
             /// `WouldBlock` if there is no room; otherwise as writing.
+            #[inline]
             pub fn try_write_chunk(&self, chunk: &mut Bytes) -> io::Result<usize> {
                 self.conn().try_write(Data::Shared(chunk))
             }

@@ -116,6 +116,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `WouldBlock` if there is nothing; otherwise as reading.
+    #[inline]
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.conn.try_read(buf)
     }
@@ -124,6 +125,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `WouldBlock` if there is nothing; otherwise as reading.
+    #[inline]
     pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.conn.try_read_vectored(bufs)
     }
@@ -158,6 +160,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `WouldBlock` if there is nothing; otherwise as reading.
+    #[inline]
     pub fn try_read_chunk(&self, most: usize) -> io::Result<Bytes> {
         self.conn.try_read_chunk(most)
     }
@@ -166,6 +169,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
+    #[inline]
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         self.conn
             .try_write(Data::Copied(&[IoSlice::new(buf)], Then::Nothing))
@@ -175,6 +179,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
+    #[inline]
     pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.conn.try_write(Data::Copied(bufs, Then::Nothing))
     }
@@ -197,6 +202,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
+    #[inline]
     pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
         self.conn
             .try_write(Data::Copied(&[IoSlice::new(buf)], Then::More))
@@ -216,6 +222,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// `WouldBlock` if there is none; otherwise as writing.
+    #[inline]
     pub fn try_write_chunk(&self, chunk: &mut Bytes) -> io::Result<usize> {
         self.conn.try_write(Data::Shared(chunk))
     }

@@ -164,6 +164,7 @@ pub(super) enum Due {
 }
 
 impl Pausing {
+    #[inline] // Once for a run: compiled where a network is built.
     pub(super) fn new(
         ports: usize,
         outputs: Vec<u32>,
