@@ -99,7 +99,7 @@ pub struct EventQueue {
     horizon: u64,
     /// Head of the chain of nodes of each bucket.
     buckets: Box<[u32; BUCKETS]>,
-    /// A bit per bucket in use, and a bit per word of those that is not zero.
+    /// A bit per bucket in use, and a bit per word of those that is not zero, and of some that are.
     used: [u64; WORDS],
     used_words: u64,
     nodes: Vec<Node>,
@@ -194,7 +194,7 @@ impl EventQueue {
 
     /// True if nothing waits, not even a stale event.
     pub fn is_empty(&self) -> bool {
-        let none = self.used_words == 0 && self.split.used == 0;
+        let none = self.used == [0; WORDS] && self.split.used == 0;
         none && self.near.is_empty() && self.far.is_empty()
     }
 
@@ -440,30 +440,35 @@ impl EventQueue {
     #[inline]
     fn clear_bucket(&mut self, at: usize) {
         self.buckets[at] = NIL;
-        let word = at / 64;
-        self.used[word] &= !(1 << (at % 64));
-        if self.used[word] == 0 {
-            self.used_words &= !(1 << word);
-        }
+        self.used[at / 64] &= !(1 << (at % 64));
     }
 
     /// The first bucket in use at or after the horizon; `u64::MAX` if none is.
     #[inline]
-    fn next_used(&self) -> u64 {
+    fn next_used(&mut self) -> u64 {
         let from = self.horizon as usize % BUCKETS;
         let (word, bit) = (from / 64, from % 64);
         let here = self.used[word] >> bit;
         if here != 0 {
             return self.horizon + u64::from(here.trailing_zeros());
         }
-        if self.used_words == 0 {
-            return u64::MAX;
+        // That a word is empty is noted when it is left: who empties it cannot foresee whether he does.
+        if self.used[word] == 0 {
+            self.used_words &= !(1 << word);
         }
-        // The words after this one, around the end, and this one's low bits last.
-        let turned = self.used_words.rotate_right(word as u32 + 1);
-        let at = (word + 1 + turned.trailing_zeros() as usize) % WORDS;
-        let found = at * 64 + self.used[at].trailing_zeros() as usize;
-        self.horizon + ((found + BUCKETS - from) % BUCKETS) as u64
+        loop {
+            // The words after this one, around the end, and this one's low bits last.
+            let turned = self.used_words.rotate_right(word as u32 + 1);
+            if turned == 0 {
+                return u64::MAX;
+            }
+            let at = (word + 1 + turned.trailing_zeros() as usize) % WORDS;
+            if self.used[at] != 0 {
+                let found = at * 64 + self.used[at].trailing_zeros() as usize;
+                return self.horizon + ((found + BUCKETS - from) % BUCKETS) as u64;
+            }
+            self.used_words &= !(1 << at);
+        }
     }
 
     #[inline]
