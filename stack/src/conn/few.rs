@@ -9,6 +9,9 @@ const FEW: usize = 4;
 /// From `K` to `V`.
 #[derive(Clone, Debug)]
 pub(super) enum Few<K, V> {
+    Nothing,
+    /// Here, for most never have another.
+    One((K, V)),
     /// In their order.
     List(Vec<(K, V)>),
     Tree(BTreeMap<K, V>),
@@ -16,13 +19,24 @@ pub(super) enum Few<K, V> {
 
 impl<K: Ord + Copy, V: Copy> Few<K, V> {
     pub(super) const fn new() -> Self {
-        Self::List(Vec::new())
+        Self::Nothing
+    }
+
+    /// All in their order, unless they are in a tree.
+    #[inline]
+    fn listed(&self) -> Result<&[(K, V)], &BTreeMap<K, V>> {
+        match self {
+            Self::Nothing => Ok(&[]),
+            Self::One(entry) => Ok(slice::from_ref(entry)),
+            Self::List(list) => Ok(list),
+            Self::Tree(tree) => Err(tree),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::List(list) => list.len(),
-            Self::Tree(tree) => tree.len(),
+        match self.listed() {
+            Ok(list) => list.len(),
+            Err(tree) => tree.len(),
         }
     }
 
@@ -32,44 +46,57 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     }
 
     pub(super) fn iter(&self) -> Iter<'_, K, V> {
-        match self {
-            Self::List(list) => Iter::List(list.iter()),
-            Self::Tree(tree) => Iter::Tree(tree.iter()),
+        match self.listed() {
+            Ok(list) => Iter::List(list.iter()),
+            Err(tree) => Iter::Tree(tree.iter()),
         }
     }
 
     pub(super) fn get(&self, key: K) -> Option<V> {
-        match self {
-            Self::List(list) => list.iter().find(|e| e.0 == key).map(|e| e.1),
-            Self::Tree(tree) => tree.get(&key).copied(),
+        match self.listed() {
+            Ok(list) => list.iter().find(|e| e.0 == key).map(|e| e.1),
+            Err(tree) => tree.get(&key).copied(),
         }
     }
 
     pub(super) fn get_mut(&mut self, key: K) -> Option<&mut V> {
-        match self {
-            Self::List(list) => list.iter_mut().find(|e| e.0 == key).map(|e| &mut e.1),
-            Self::Tree(tree) => tree.get_mut(&key),
-        }
+        let list = match self {
+            Self::Nothing => return None,
+            Self::One(entry) => slice::from_mut(entry),
+            Self::List(list) => list,
+            Self::Tree(tree) => return tree.get_mut(&key),
+        };
+        list.iter_mut().find(|e| e.0 == key).map(|e| &mut e.1)
     }
 
     /// The last entry at or below `key`.
     pub(super) fn last_to(&self, key: K) -> Option<(K, V)> {
-        match self {
-            Self::List(list) => list.iter().rfind(|e| e.0 <= key).copied(),
-            Self::Tree(tree) => last_to(tree, key),
+        match self.listed() {
+            Ok(list) => list.iter().rfind(|e| e.0 <= key).copied(),
+            Err(tree) => last_to(tree, key),
         }
     }
 
     /// The first entry at or above `key`.
     pub(super) fn first_from(&self, key: K) -> Option<(K, V)> {
-        match self {
-            Self::List(list) => list.iter().find(|e| e.0 >= key).copied(),
-            Self::Tree(tree) => first_from(tree, key),
+        match self.listed() {
+            Ok(list) => list.iter().find(|e| e.0 >= key).copied(),
+            Err(tree) => first_from(tree, key),
         }
     }
 
     /// The value of `key` is `value` from now on.
     pub(super) fn insert(&mut self, key: K, value: V) {
+        match self {
+            Self::Nothing => return *self = Self::One((key, value)),
+            Self::One(entry) if entry.0 == key => return entry.1 = value,
+            Self::One(entry) => {
+                let mut list = Vec::with_capacity(2);
+                list.push(*entry);
+                *self = Self::List(list);
+            }
+            Self::List(_) | Self::Tree(_) => {}
+        }
         if let Self::List(list) = self {
             let at = list.partition_point(|e| e.0 < key);
             if let Some(entry) = list.get_mut(at).filter(|e| e.0 == key) {
@@ -102,6 +129,12 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
 
     pub(super) fn remove(&mut self, key: K) -> Option<V> {
         match self {
+            Self::One(entry) if entry.0 == key => {
+                let (_, value) = *entry;
+                *self = Self::Nothing;
+                Some(value)
+            }
+            Self::Nothing | Self::One(_) => None,
             Self::List(list) => {
                 let at = list.iter().position(|e| e.0 == key)?;
                 Some(list.remove(at).1)
