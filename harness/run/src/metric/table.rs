@@ -36,7 +36,6 @@ impl Metrics {
 
     /// Everything that was measured of a run: metrics of the whole run, then of each traffic where
     /// there are several, then what the probes say.
-    #[inline] // Once for a run: compiled where it is called.
     pub fn of_run(&self, run: &RunOutcome) -> Vec<Named> {
         let named = |prefix: &str, scope: Scope<'_>| -> Vec<Named> {
             let of = |m: &Metric| {
@@ -78,7 +77,6 @@ impl Metrics {
     ///
     /// # Errors
     /// A sentence with the near match, if it is none.
-    #[inline] // Once for a column: compiled where it is called.
     pub fn named(&self, name: &str, traffic: &[&str], probes: &[&str]) -> Result<String, String> {
         let find = |name: &str| self.0.iter().find(|m| m.name == name);
         let short = name.strip_prefix("traffic.").unwrap_or(name);

@@ -94,7 +94,6 @@ impl Pairs {
     ///
     /// # Errors
     /// If there are none, or `InTurn` has not as many on either side.
-    #[inline] // Once for a run: compiled where a traffic is installed.
     pub fn of(self, from: &[HostId], to: &[HostId]) -> Result<Vec<(HostId, HostId)>, TrafficError> {
         let pairs: Vec<(HostId, HostId)> = match self {
             Self::Each => to
