@@ -4,7 +4,7 @@
 //! indices. What every hop needs is kept apart from the packet in 32 bytes, two to a cache
 //! line, so that a switch never touches the packet itself unless it marks it or has several paths
 //! to choose from. Freed slots are reused last in, first out, so a steady flow stays in cache and
-//! allocates nothing. A packet is made in the slot that it is to have ([`Slab::draft`]).
+//! allocates nothing. A packet is made in the slot that it is to have (`Slab::draft`).
 
 use super::numbered::Numbered;
 use super::time::SimTime;
