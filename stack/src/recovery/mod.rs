@@ -16,6 +16,7 @@ mod episode;
 pub mod go_back_n;
 mod loss_detector;
 mod mtu_probe;
+mod next;
 mod opening;
 mod pace;
 #[doc(hidden)]
@@ -45,7 +46,9 @@ mod validation;
 pub use ack::AckInput;
 pub use loss_detector::{DetectorFactory, LossDetector};
 pub use mtu_probe::ProbeFate;
+pub(crate) use next::Follows;
+pub use next::NextSegment;
 pub(crate) use packets::Grant;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
-pub use sender::{NextSegment, Sender, SenderPolicy};
+pub use sender::{Sender, SenderPolicy};
 pub use stats::SenderStats;

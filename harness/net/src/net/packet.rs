@@ -24,7 +24,8 @@ impl PortId {
 
 /// A packet, as far as the network cares. It is cloned only where a link duplicates it.
 pub trait Packet: Clone {
-    /// Bytes at the network layer: IP header and everything in it.
+    /// Bytes at the network layer: IP header and everything in it. Far from 4 GB, for what links add is
+    /// added to it.
     fn wire_len(&self) -> u32;
 
     /// The host it is for.

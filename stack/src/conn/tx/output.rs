@@ -9,7 +9,7 @@ use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
 use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
-use crate::recovery::{AbsSeq, NextSegment, SentSegment};
+use crate::recovery::{AbsSeq, Follows, NextSegment, SentSegment};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use crate::wire::{Beside, Ecn, Flags, PlainHeader, Seq, TcpHeader};
@@ -295,13 +295,12 @@ impl<T: TcpTypes> Connection<T> {
             return Emitted::MoreMayFollow;
         }
         let new = self.new_data(now).map(|(len, _)| len);
-        match self.snd.none_follows(new) {
-            None => Emitted::MoreMayFollow,
-            Some(fills) => {
-                self.fills_window = fills;
-                Emitted::Last
-            }
+        let follows = self.snd.follows(new);
+        if follows == Follows::Perhaps {
+            return Emitted::MoreMayFollow;
         }
+        self.fills_window = follows == Follows::NothingForWindow;
+        Emitted::Last
     }
 
     /// How much new data would leave as the next segment, and whether the FIN goes with it.

@@ -1,0 +1,261 @@
+//! What may leave now, as far as loss recovery and congestion control have a say.
+
+use super::scoreboard::SentSegment;
+use super::sender::Sender;
+use super::state::Episode;
+use narrows_congestion::hint::cold_path;
+use narrows_congestion::{ByteCount, CongestionControl, Instant, RtoPolicy};
+
+/// RFC 3042 section 2: segments beyond the window, for the first duplicate ACKs.
+const LIMITED_TRANSMIT: u32 = 2;
+
+/// What may be sent now.
+#[derive(Clone, Copy, Debug)]
+pub enum NextSegment {
+    /// This segment again.
+    Retransmit(SentSegment),
+    /// New data, at most this much.
+    New {
+        /// Bytes that congestion control admits.
+        allowance: ByteCount,
+    },
+    /// Nothing before this time (pacing).
+    Wait(Instant),
+    /// Nothing until an acknowledgement or a timer comes.
+    Blocked,
+}
+
+/// What the congestion window lets out.
+enum LetOut {
+    Retransmission(SentSegment),
+    /// At most this much.
+    New {
+        allowance: ByteCount,
+    },
+    /// There is something to be sent again, and no room.
+    NoRetransmission,
+    Nothing,
+}
+
+/// Whether more leaves after a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    /// [`Sender::next_segment`] is to be asked.
+    Perhaps,
+    Nothing,
+    /// Nothing, for want of congestion window.
+    NothingForWindow,
+}
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// How many bytes congestion control lets out now.
+    pub(super) fn allowance(&self) -> ByteCount {
+        let pipe = self.board.pipe();
+        match &self.episode {
+            Episode::Recovery { prr: Some(prr), .. } | Episode::Cwr { prr: Some(prr), .. } => {
+                prr.allowance()
+            }
+            // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
+            // data still counts. So do copies that an undone recovery has in flight.
+            Episode::Disorder if !self.policy.limited_transmit => {
+                self.cc.cwnd() - ByteCount::new(self.nxt - self.una).max(pipe)
+            }
+            // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
+            // the two segments of RFC 3042. `pipe` has left out what each of them stands for.
+            episode if !self.policy.sack && !matches!(episode, Episode::Recovery { .. }) => {
+                let granted = if self.policy.limited_transmit {
+                    LIMITED_TRANSMIT
+                } else {
+                    0
+                };
+                let others = self.board.reno_sacked().saturating_sub(granted);
+                self.cc.cwnd() - pipe - self.mss * u64::from(others)
+            }
+            _ => self.cc.cwnd() - pipe,
+        }
+    }
+
+    /// Nothing was lost, nothing is in doubt, and nothing but the windows says when new data
+    /// leaves: what [`Self::next_segment`] answers follows from them alone.
+    #[inline(always)] // Of each packet.
+    pub(crate) fn is_plain(&self, now: Instant) -> bool {
+        self.episode.is_open()
+            && !self.board.has_holes()
+            && self.has_records()
+            && !self.probe_due
+            && self
+                .rare
+                .as_changed()
+                .and_then(|rare| rare.asked.as_changed())
+                .is_none_or(|asked| asked.pacer.is_none() && asked.held_until <= now)
+            && !self.validates
+            && !self.needs.delivery_rate
+    }
+
+    /// [`Self::allowance`] of a sender that [is plain](Self::is_plain), and a segment at least of one
+    /// that is idle: an empty pipe never blocks.
+    #[inline(always)] // Of each packet.
+    pub(crate) fn plain_allowance(&self) -> ByteCount {
+        let pipe = self.board.pipe();
+        let room = self.cc.cwnd() - pipe;
+        if pipe.is_zero() {
+            room.max(self.mss)
+        } else {
+            room
+        }
+    }
+
+    /// What is left of `room`, a [`Self::plain_allowance`], after one more segment has left.
+    #[inline]
+    pub(crate) fn plain_allowance_after_one(&self, room: ByteCount) -> ByteCount {
+        if self.needs.hears_of_sent {
+            self.plain_allowance()
+        } else {
+            room - self.mss
+        }
+    }
+
+    /// Nothing of what is outstanding is to leave again, and nobody is to hear that nothing leaves.
+    #[inline]
+    pub(crate) fn rests(&self) -> bool {
+        self.episode.is_open()
+            && !self.board.has_holes()
+            && !self.probe_due
+            && !self.validates
+            && !self.needs.delivery_rate
+    }
+
+    /// What may be sent now. `new_data`: whether there is unsent data that the peer's window
+    /// admits.
+    #[inline(always)] // Two places ask.
+    pub fn next_segment(&mut self, now: Instant, new_data: bool) -> NextSegment {
+        if self.probe_due {
+            cold_path();
+            if new_data {
+                return NextSegment::New {
+                    allowance: self.mss,
+                };
+            }
+            if let Some(last) = self.board.last_unsacked() {
+                return NextSegment::Retransmit(last);
+            }
+            self.probe_due = false;
+        }
+        let lost = self.board.next_lost();
+        if lost.is_none() && !new_data {
+            return self.speculation();
+        }
+        if let Some(at) = self.paced_until(now) {
+            return NextSegment::Wait(at);
+        }
+        if lost.is_none() && self.rare.asked.held_until > now {
+            cold_path();
+            return NextSegment::Wait(self.rare.asked.held_until);
+        }
+        match self.window_lets_out(lost, new_data) {
+            LetOut::Retransmission(segment) => NextSegment::Retransmit(segment),
+            LetOut::New { allowance } => NextSegment::New { allowance },
+            LetOut::NoRetransmission => {
+                self.on_cwnd_limited();
+                NextSegment::Blocked
+            }
+            LetOut::Nothing => NextSegment::Blocked,
+        }
+    }
+
+    /// What the congestion window lets out of what is `lost` and of new data.
+    #[inline(always)] // Where it is asked for.
+    fn window_lets_out(&self, lost: Option<SentSegment>, new_data: bool) -> LetOut {
+        let allowance = self.allowance();
+        // An empty pipe never blocks: there would be no ACK to open it again.
+        // A window below one segment spreads them by its pacing rate.
+        let stuck = self.board.pipe().is_zero();
+        let new_data = new_data && self.has_records();
+        let frto = self.episode.frto();
+        let held = frto.holds_retransmissions(new_data);
+        if let Some(segment) = lost
+            && !held
+        {
+            // Outside of recovery it is what never passed, and has no part in what duplicate ACKs
+            // let out.
+            let room = if self.episode.is_settled() {
+                self.cc.cwnd() - self.board.pipe()
+            } else {
+                allowance
+            };
+            return match room >= segment.len() || self.force_one || stuck {
+                true => LetOut::Retransmission(segment),
+                false => LetOut::NoRetransmission,
+            };
+        }
+        if !new_data || (held && !frto.wants_new_data()) {
+            return LetOut::Nothing;
+        }
+        let allowance = match stuck {
+            true => allowance.max(self.mss),
+            false => allowance,
+        };
+        LetOut::New { allowance }
+    }
+
+    /// There may be more records of what is outstanding.
+    #[inline]
+    fn has_records(&self) -> bool {
+        self.board.len() < self.policy.max_segments
+    }
+
+    /// Whether new data that waits may wait for records.
+    #[inline]
+    pub(crate) fn may_lack_records(&self) -> bool {
+        self.validates || !self.has_records()
+    }
+
+    /// A segment has left where more than the windows has a say. Whether [`Self::next_segment`] has
+    /// another, with so much `new` data as one.
+    #[inline(never)]
+    pub(crate) fn follows(&self, new: Option<u64>) -> Follows {
+        let asked = self.rare.as_changed().and_then(|r| r.asked.as_changed());
+        if self.probe_due || self.validates || self.needs.delivery_rate || asked.is_some() {
+            return Follows::Perhaps;
+        }
+        let lost = self.board.next_lost();
+        if lost.is_none() && new.is_none() {
+            return match self.may_speculate() {
+                true => Follows::Perhaps,
+                false => Follows::Nothing,
+            };
+        }
+        let has_place = new.is_none() || self.has_records();
+        match self.window_lets_out(lost, new.is_some()) {
+            LetOut::New { allowance } if new.is_some_and(|new| new > allowance.get()) => {
+                Follows::NothingForWindow
+            }
+            LetOut::NoRetransmission if has_place => Follows::NothingForWindow,
+            LetOut::Nothing if has_place => Follows::Nothing,
+            _ => Follows::Perhaps,
+        }
+    }
+
+    /// Rules 3 and 4 of `NextSeg` in RFC 6675 section 4: in recovery, with nothing else to send,
+    /// an unjudged segment on suspicion.
+    fn speculation(&mut self) -> NextSegment {
+        if !self.may_speculate() {
+            return NextSegment::Blocked;
+        }
+        cold_path();
+        match self.detector.speculate(&mut self.board, self.recover) {
+            Some(segment) => NextSegment::Retransmit(segment),
+            None => NextSegment::Blocked,
+        }
+    }
+
+    #[inline]
+    fn may_speculate(&self) -> bool {
+        matches!(self.episode, Episode::Recovery { .. }) && self.allowance() >= self.mss
+    }
+
+    /// New data could have left but the congestion window did not admit it.
+    pub fn on_cwnd_limited(&mut self) {
+        self.limited_until = self.nxt;
+    }
+}
