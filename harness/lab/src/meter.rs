@@ -15,22 +15,18 @@
 )]
 
 use crate::LiveError;
-use crate::netlink::{Answer, Netlink, Request, malformed};
+use crate::netlink::Netlink;
 use crate::netns::{self, Named, Namespace};
 use narrows::Instant;
 use narrows::driver::Clock;
 use narrows_experiment::polling::Readings;
 use narrows_experiment::stats::quantile;
-use nix::libc;
+use netlink_bindings::rt_link::{IfStatsMsg, Request, RtnlLinkStats64};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const RTM_GETSTATS: u16 = 94;
-const RTM_NEWSTATS: u16 = 92;
-const IFLA_STATS_LINK_64: u16 = 1;
-/// Bytes of `struct if_stats_msg`.
-const IF_STATS_MSG: usize = 12;
+const IFLA_STATS_LINK_64: u32 = 1;
 /// A sleep may end so late.
 const SPIN: Duration = Duration::from_micros(300);
 /// How often Ctrl-C is looked for in a long sleep.
@@ -49,6 +45,16 @@ pub struct Counts {
     pub tx_bytes: u64,
     /// Packets that left: one for a super-frame.
     pub tx_packets: u64,
+}
+
+impl From<RtnlLinkStats64> for Counts {
+    fn from(stats: RtnlLinkStats64) -> Self {
+        Self {
+            rx_bytes: stats.rx_bytes,
+            tx_bytes: stats.tx_bytes,
+            tx_packets: stats.tx_packets,
+        }
+    }
 }
 
 /// An interface whose counters can be read.
@@ -103,8 +109,14 @@ impl Interface {
     /// # Errors
     /// If it is gone.
     pub fn read(&mut self) -> io::Result<Counts> {
-        let answers = self.netlink.ask(&request(self.index))?;
-        counts(&answers)
+        let header = IfStatsMsg {
+            ifindex: self.index,
+            filter_mask: 1 << (IFLA_STATS_LINK_64 - 1),
+            ..Default::default()
+        };
+        let request = Request::new().op_getstats_do(&header);
+        self.netlink
+            .ask_one(&request, |(_, stats)| stats.get_link_64().map(Counts::from))
     }
 }
 
@@ -120,42 +132,6 @@ pub(crate) fn namespace(name: &str) -> io::Result<Namespace> {
             Err(io::Error::new(io::ErrorKind::NotFound, why))
         }
     }
-}
-
-/// `struct if_stats_msg`: family, padding, interface, which counters.
-fn request(index: u32) -> Request {
-    Request::new(RTM_GETSTATS, libc::NLM_F_ACK, |out| {
-        out.fixed(&[0; 4]);
-        out.fixed(&index.to_ne_bytes());
-        out.fixed(&(1_u32 << (IFLA_STATS_LINK_64 - 1)).to_ne_bytes());
-    })
-}
-
-fn counts(answers: &[Answer]) -> io::Result<Counts> {
-    for answer in answers.iter().filter(|a| a.kind == RTM_NEWSTATS) {
-        let (_, attributes) = answer.parts::<IF_STATS_MSG>()?;
-        for attribute in attributes {
-            let attribute = attribute?;
-            if attribute.kind == IFLA_STATS_LINK_64 {
-                let counts = read(attribute.value);
-                return counts.ok_or_else(|| malformed("counters are too short"));
-            }
-        }
-    }
-    Err(malformed("an answer without counters"))
-}
-
-/// `struct rtnl_link_stats64`: packets in and out, bytes in and out, and more.
-fn read(stats: &[u8]) -> Option<Counts> {
-    let at = |nth: usize| {
-        let eight = stats.get(nth * 8..)?.first_chunk()?;
-        Some(u64::from_ne_bytes(*eight))
-    };
-    Some(Counts {
-        rx_bytes: at(2)?,
-        tx_bytes: at(3)?,
-        tx_packets: at(1)?,
-    })
 }
 
 /// What was seen at one period.
@@ -323,19 +299,6 @@ fn wait(begin: Instant, until: Duration, cancel: &AtomicBool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kernel_is_asked_for_64_bit_counters_of_one_interface() {
-        request(3).assert_words("1c000000 5e000500 07000000 00000000 00000000 03000000 01000000");
-    }
-
-    #[test]
-    fn counters_are_where_the_kernel_puts_them() {
-        let stats: Vec<u8> = (0_u64..24).flat_map(u64::to_ne_bytes).collect();
-        let counts = read(&stats).unwrap();
-        assert_eq!((counts.rx_bytes, counts.tx_bytes), (2, 3));
-        assert_eq!(read(&stats[..24]), None);
-    }
 
     #[test]
     fn a_missing_interface_is_named() {

@@ -1,33 +1,35 @@
 //! The few things a lab asks of the kernel, through rtnetlink and its like.
 
-mod attributes;
 mod diag;
-mod generic;
 mod interface;
 mod message;
 pub(super) mod offload;
 mod remembered;
 
-#[cfg(test)]
-pub(super) use attributes::Writer;
-pub(super) use attributes::{malformed, u32_at};
-pub(super) use interface::{Link, LinkKind};
-pub(super) use message::{Answer, Request};
-
 pub(super) use diag::Known;
-use message::{Content, Messages};
+pub(super) use interface::{Link, LinkKind};
+
+use message::Said;
+use netlink_bindings::builtin::Nlmsghdr;
+use netlink_bindings::nlctrl;
+use netlink_bindings::traits::{NetlinkRequest, Protocol};
+use netlink_bindings::utils::ErrorContext;
 use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 use netlink_sys::{Socket, SocketAddr};
 use nix::libc;
+use std::fmt::Display;
 use std::io;
-use std::net::IpAddr;
-use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// A socket in the network namespace in which it was opened.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: Socket,
     sequence: u32,
+}
+
+/// What the kernel sent is not what it sends.
+fn malformed(what: impl Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("netlink: {what}"))
 }
 
 impl Netlink {
@@ -56,10 +58,24 @@ impl Netlink {
         })
     }
 
-    /// Ask; what is answered until the kernel says that this was all.
-    pub(super) fn ask(&mut self, request: &Request) -> io::Result<Vec<Answer>> {
+    /// Ask; what is read from each answer until the kernel says that this was all.
+    pub(super) fn ask<R: NetlinkRequest, T>(
+        &mut self,
+        request: &R,
+        mut read: impl FnMut(R::ReplyType<'_>) -> T,
+    ) -> io::Result<Vec<T>> {
+        let kind = self.kind_of(request.protocol())?;
         self.sequence = self.sequence.wrapping_add(1);
-        self.socket.send(&request.to_bytes(self.sequence)?, 0)?;
+        let header = Nlmsghdr {
+            len: (Nlmsghdr::len() + request.payload().len()) as u32,
+            r#type: kind,
+            flags: request.flags() | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16,
+            seq: self.sequence,
+            // The kernel fills in who asks.
+            pid: 0,
+        };
+        let bytes = [header.as_slice(), request.payload()].concat();
+        self.socket.send(&bytes, 0)?;
 
         let mut answers = Vec::new();
         loop {
@@ -67,97 +83,61 @@ impl Netlink {
             if datagram.is_empty() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            for message in Messages::new(&datagram) {
-                let message = message?;
-                if message.sequence != self.sequence {
+            let mut rest = datagram.as_slice();
+            while !rest.is_empty() {
+                let (header, body, behind) = message::first(rest)?;
+                rest = behind;
+                if header.seq != self.sequence {
                     continue;
                 }
-                match message.content()? {
-                    Content::Part(answer) => answers.push(answer),
-                    Content::End => return Ok(answers),
-                    Content::Failed(e) => return Err(e),
-                    Content::Nothing => {}
+                match message::said(header.r#type, body)? {
+                    Said::Part => answers.push(read(R::decode_reply(body))),
+                    Said::End => return Ok(answers),
+                    Said::Nothing => {}
                 }
             }
         }
+    }
+
+    /// Ask for something that one answer says.
+    pub(super) fn ask_one<R: NetlinkRequest, T>(
+        &mut self,
+        request: &R,
+        read: impl FnMut(R::ReplyType<'_>) -> Result<T, ErrorContext>,
+    ) -> io::Result<T> {
+        let answer = self.ask(request, read)?.into_iter().next();
+        answer
+            .ok_or_else(|| malformed("no answer"))?
+            .map_err(malformed)
     }
 
     /// Ask for something that is done or not.
-    pub(super) fn tell(&mut self, request: &Request) -> io::Result<()> {
-        self.ask(request).map(drop)
+    pub(super) fn tell(&mut self, request: &impl NetlinkRequest) -> io::Result<()> {
+        self.ask(request, |_| ()).map(drop)
     }
 
-    /// All interfaces.
-    pub(super) fn links(&mut self) -> io::Result<Vec<Link>> {
-        let answers = self.ask(&interface::all_links())?;
-        let links = answers.iter().filter(|a| a.kind == libc::RTM_NEWLINK);
-        links.map(Link::of).collect()
-    }
-
-    /// The interface `name`.
-    pub(super) fn link(&mut self, name: &str) -> io::Result<Link> {
-        let mut links = self.links()?;
-        match links.iter().position(|l| l.name == name) {
-            Some(at) => Ok(links.swap_remove(at)),
-            None => {
-                let names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
-                Err(io::Error::new(
-                    io::ErrorKind::NotFound,
-                    format!("no interface {name}; there are {}", names.join(", ")),
-                ))
+    /// The type of a request's messages: the kernel gives families their numbers by their names, and
+    /// says [`io::ErrorKind::NotFound`] if it has none of that name.
+    fn kind_of(&mut self, protocol: Protocol) -> io::Result<u16> {
+        match protocol {
+            Protocol::Raw { request_type, .. } => Ok(request_type),
+            Protocol::Generic(name) => {
+                let mut request = nlctrl::Request::new().op_getfamily_do();
+                request.encode().push_family_name_bytes(name);
+                self.ask_one(&request, |family| family.get_family_id())
             }
         }
     }
+}
 
-    /// Bring an interface up.
-    pub(super) fn set_up(&mut self, index: u32) -> io::Result<()> {
-        self.tell(&interface::up(index))
-    }
-
-    /// Let no super-frame that leaves an interface have more than so many segments.
-    pub(super) fn limit_segments(&mut self, index: u32, most: u32) -> io::Result<()> {
-        self.tell(&interface::segments_of(index, most))
-    }
-
-    /// Write a remark on an interface.
-    pub(super) fn set_alias(&mut self, index: u32, alias: &str) -> io::Result<()> {
-        self.tell(&interface::alias_of(index, alias))
-    }
-
-    /// Make an interface a port of `bridge`, and bring it up.
-    pub(super) fn set_port_of(&mut self, index: u32, bridge: u32) -> io::Result<()> {
-        self.tell(&interface::port_of(index, bridge))
-    }
-
-    /// A bridge that floods what it does not know, and speaks no protocol of its own.
-    pub(super) fn add_bridge(&mut self, name: &str, mtu: u32) -> io::Result<()> {
-        self.tell(&interface::new_bridge(name, mtu))
-    }
-
-    /// A pair of interfaces, `name` here and `peer` in another namespace.
-    pub(super) fn add_veth(
-        &mut self,
-        name: &str,
-        peer: &str,
-        peer_namespace: BorrowedFd<'_>,
-        mtu: u32,
-    ) -> io::Result<()> {
-        self.tell(&interface::new_veth(
-            name,
-            peer,
-            peer_namespace.as_raw_fd(),
-            mtu,
-        ))
-    }
-
-    /// Remove an interface.
-    pub(super) fn remove(&mut self, index: u32) -> io::Result<()> {
-        self.tell(&interface::removed(index))
-    }
-
-    /// Give an interface an address, which can be used at once. The kernel adds the route to its
-    /// network.
-    pub(super) fn add_address(&mut self, index: u32, addr: IpAddr, prefix: u8) -> io::Result<()> {
-        self.tell(&interface::new_address(index, addr, prefix))
+/// Checks what a request has behind its header against words of four bytes, as a machine with the
+/// least significant byte first sends them.
+#[cfg(test)]
+#[track_caller]
+pub(super) fn assert_words(request: &impl NetlinkRequest, words: &str) {
+    let word = |four: &[u8]| four.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let sent: Vec<_> = request.payload().chunks(4).map(word).collect();
+    if cfg!(target_endian = "little") {
+        assert_eq!(sent, words.split_whitespace().collect::<Vec<_>>());
     }
 }

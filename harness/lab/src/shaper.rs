@@ -3,9 +3,11 @@
 //! threshold. And what a route says about the TCP over it.
 
 use super::lab::FRAME;
-use super::netlink::{Answer, Netlink, Request, malformed, u32_at};
+use super::netlink::Netlink;
 use narrows::device::marking::QueueDepth;
 use narrows::{ByteCount, Rate};
+use netlink_bindings::rt_route::{self, OpNewrouteDo, RtmType, Rtmsg};
+use netlink_bindings::tc::{OpNewqdiscDo, Request, TcRatespec, TcStats, TcTbfQopt, Tcmsg};
 use nix::libc;
 use std::io;
 use std::net::Ipv4Addr;
@@ -16,21 +18,11 @@ const OVERHEAD: u16 = 4 + 8 + 12;
 const LEAST: u16 = 84;
 /// `TC_LINKLAYER_ETHERNET`: the kernel computes times itself and asks for no table.
 const ETHERNET: u8 = 1;
-const TCA_TBF_PARMS: u16 = 1;
-const TCA_TBF_RATE64: u16 = 4;
-const TCA_TBF_BURST: u16 = 6;
-/// Bytes of `struct tcmsg`.
-const TCMSG: usize = 20;
 /// `TC_H_ROOT`: what is above the first discipline.
 const ROOT: u32 = u32::MAX;
 /// Of our discipline: `1:`.
 const HANDLE: u32 = 1 << 16;
-const RTAX_LOCK: u16 = 1;
-const RTAX_INITCWND: u16 = 11;
-const RTAX_RTO_MIN: u16 = 13;
-const RTAX_QUICKACK: u16 = 15;
-/// What makes something new, or takes the place of what is there.
-const REPLACE: libc::c_int = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+const RTAX_RTO_MIN: u32 = 13;
 
 /// A port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,27 +74,23 @@ impl Shape {
         }
     }
 
-    /// `struct tc_tbf_qopt`.
-    fn parameters(&self) -> Vec<u8> {
+    fn parameters(&self) -> TcTbfQopt {
         let bytes_per_sec = self.rate.bits_per_sec() / 8;
-        let mut out = Vec::with_capacity(36);
-        // The rate: cell_log, linklayer, overhead, cell_align, mpu, rate.
-        out.extend([0, ETHERNET]);
-        out.extend(OVERHEAD.to_ne_bytes());
-        out.extend(0_u16.to_ne_bytes());
-        out.extend(LEAST.to_ne_bytes());
+        // cell_log, linklayer, overhead, cell_align, mpu, rate: the kernel's specification, from which
+        // the structure is, has bytes where there are halves of a word.
+        let mut rate = [0; TcRatespec::len()];
+        rate[1] = ETHERNET;
+        rate[2..4].copy_from_slice(&OVERHEAD.to_ne_bytes());
+        rate[6..8].copy_from_slice(&LEAST.to_ne_bytes());
         // What does not fit here is in RATE64.
-        out.extend(
-            u32::try_from(bytes_per_sec)
-                .unwrap_or(u32::MAX)
-                .to_ne_bytes(),
-        );
-        // No peak rate.
-        out.extend([0; 12]);
-        out.extend(clamp32(self.limit).to_ne_bytes());
-        // The burst is given in bytes instead of time.
-        out.extend([0; 8]);
-        out
+        let bytes_per_sec = u32::try_from(bytes_per_sec).unwrap_or(u32::MAX);
+        rate[8..].copy_from_slice(&bytes_per_sec.to_ne_bytes());
+        TcTbfQopt {
+            rate: TcRatespec::new_from_array(rate),
+            limit: clamp32(self.limit),
+            // No peak rate, and a burst in bytes instead of time.
+            ..Default::default()
+        }
     }
 }
 
@@ -123,13 +111,15 @@ impl Netlink {
 
     /// Undo [`shape`](Self::shape).
     fn unshape(&mut self, index: u32) -> io::Result<()> {
-        self.tell(&unshaped(index))
+        self.tell(&Request::new().op_delqdisc_do(&tcmsg(index, 0, ROOT)))
     }
 
     /// What a shaped interface has seen, but for marks.
     pub(super) fn queue_stats(&mut self, index: u32) -> io::Result<QueueStats> {
-        let answers = self.ask(&stats_of(index))?;
-        QueueStats::of(&answers)
+        // Without an echo the answer goes to those who listen to all changes.
+        let request = Request::new().set_flags(libc::NLM_F_ECHO as u16);
+        let request = request.op_getqdisc_do(&tcmsg(index, HANDLE, 0));
+        self.ask_one(&request, |(_, of)| of.get_stats().map(QueueStats::from))
     }
 
     /// Give the route to `network`/`prefix` over the interface `index`, on which we are
@@ -145,72 +135,37 @@ impl Netlink {
     }
 }
 
-impl QueueStats {
-    /// The first of the answers that says them.
-    fn of(answers: &[Answer]) -> io::Result<Self> {
-        for answer in answers.iter().filter(|a| a.kind == libc::RTM_NEWQDISC) {
-            let (_, attributes) = answer.parts::<TCMSG>()?;
-            for attribute in attributes {
-                let attribute = attribute?;
-                if attribute.kind == libc::TCA_STATS {
-                    let stats = Self::read(attribute.value);
-                    return stats.ok_or_else(|| malformed("counters are too short"));
-                }
-            }
-        }
-        Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            "no queue discipline",
-        ))
-    }
-
-    /// `struct tc_stats`: bytes (64 bits), packets, drops, overlimits, bps, pps, qlen, backlog.
-    fn read(stats: &[u8]) -> Option<Self> {
-        Some(Self {
-            drops: u32_at(stats, 12)?.into(),
+impl From<TcStats> for QueueStats {
+    fn from(stats: TcStats) -> Self {
+        Self {
+            drops: stats.drops.into(),
             marks: 0,
-            packets: u32_at(stats, 28)?.into(),
-            bytes: u32_at(stats, 32)?.into(),
-        })
+            packets: stats.qlen.into(),
+            bytes: stats.backlog.into(),
+        }
     }
 }
 
-/// `struct tcmsg`: family, index, handle, parent, info.
-fn tcmsg(index: u32, handle: u32, parent: u32) -> [u8; TCMSG] {
-    let mut header = [0; TCMSG];
-    header[4..8].copy_from_slice(&index.to_ne_bytes());
-    header[8..12].copy_from_slice(&handle.to_ne_bytes());
-    header[12..16].copy_from_slice(&parent.to_ne_bytes());
-    header
+fn tcmsg(index: u32, handle: u32, parent: u32) -> Tcmsg {
+    Tcmsg {
+        ifindex: index.cast_signed(),
+        handle,
+        parent,
+        ..Default::default()
+    }
 }
 
-fn shaped(index: u32, shape: &Shape) -> Request {
-    Request::new(libc::RTM_NEWQDISC, REPLACE, |out| {
-        out.fixed(&tcmsg(index, HANDLE, ROOT));
-        out.string(libc::TCA_KIND, "tbf");
-        out.nested(libc::TCA_OPTIONS, |out| {
-            out.bytes(TCA_TBF_PARMS, &shape.parameters());
-            let bytes_per_sec = shape.rate.bits_per_sec() / 8;
-            if bytes_per_sec > u64::from(u32::MAX) {
-                out.u64(TCA_TBF_RATE64, bytes_per_sec);
-            }
-            out.u32(TCA_TBF_BURST, clamp32(shape.burst));
-        });
-    })
-}
-
-fn unshaped(index: u32) -> Request {
-    Request::new(libc::RTM_DELQDISC, libc::NLM_F_ACK, |out| {
-        out.fixed(&tcmsg(index, 0, ROOT));
-    })
-}
-
-fn stats_of(index: u32) -> Request {
-    // Without an echo the answer goes to those who listen to all changes.
-    let flags = libc::NLM_F_ACK | libc::NLM_F_ECHO;
-    Request::new(libc::RTM_GETQDISC, flags, |out| {
-        out.fixed(&tcmsg(index, HANDLE, 0));
-    })
+fn shaped(index: u32, shape: &Shape) -> OpNewqdiscDo<'static> {
+    let request = Request::new().set_change();
+    let mut request = request.op_newqdisc_do(&tcmsg(index, HANDLE, ROOT));
+    let options = request.encode().nested_options_tbf();
+    let mut options = options.push_parms(shape.parameters());
+    let bytes_per_sec = shape.rate.bits_per_sec() / 8;
+    if bytes_per_sec > u64::from(u32::MAX) {
+        options = options.push_rate64(bytes_per_sec);
+    }
+    options.push_burst(clamp32(shape.burst));
+    request
 }
 
 fn ruled(
@@ -218,41 +173,38 @@ fn ruled(
     (network, prefix): (Ipv4Addr, u8),
     source: Ipv4Addr,
     rules: RouteRules,
-) -> Request {
-    Request::new(libc::RTM_NEWROUTE, REPLACE, |out| {
-        // `struct rtmsg`: family, lengths of the prefixes of destination and source, type of
-        // service, table, protocol, scope, type, flags.
-        out.fixed(&[libc::AF_INET as u8, prefix, 0, 0]);
-        out.fixed(&[
-            libc::RT_TABLE_MAIN,
-            libc::RTPROT_KERNEL,
-            libc::RT_SCOPE_LINK,
-            libc::RTN_UNICAST,
-        ]);
-        out.fixed(&[0; 4]);
-        out.bytes(libc::RTA_DST, &network.octets());
-        out.u32(libc::RTA_OIF, index);
-        out.bytes(libc::RTA_PREFSRC, &source.octets());
-        out.nested(libc::RTA_METRICS, |out| {
-            if let Some(ms) = rules.rto_min {
-                // The kernel heeds it only if it is locked.
-                out.u32(RTAX_LOCK, 1 << RTAX_RTO_MIN);
-                out.u32(RTAX_RTO_MIN, ms);
-            }
-            if let Some(segments) = rules.initial_window {
-                out.u32(RTAX_INITCWND, segments);
-            }
-            if rules.quick_ack {
-                out.u32(RTAX_QUICKACK, 1);
-            }
-        });
-    })
+) -> OpNewrouteDo<'static> {
+    let header = Rtmsg {
+        rtm_family: libc::AF_INET as u8,
+        rtm_dst_len: prefix,
+        rtm_table: libc::RT_TABLE_MAIN,
+        rtm_protocol: libc::RTPROT_KERNEL,
+        rtm_scope: libc::RT_SCOPE_LINK,
+        rtm_type: RtmType::Unicast as u8,
+        ..Default::default()
+    };
+    let request = rt_route::Request::new().set_change();
+    let mut request = request.op_newroute_do(&header);
+    let out = request.encode().push_dst(network.into()).push_oif(index);
+    let mut metrics = out.push_prefsrc(source.into()).nested_metrics();
+    if let Some(ms) = rules.rto_min {
+        // The kernel heeds it only if it is locked.
+        metrics = metrics.push_lock(1 << RTAX_RTO_MIN).push_rto_min(ms);
+    }
+    if let Some(segments) = rules.initial_window {
+        metrics = metrics.push_initcwnd(segments);
+    }
+    if rules.quick_ack {
+        metrics = metrics.push_quickack(1);
+    }
+    drop(metrics);
+    request
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::Writer;
+    use crate::netlink::assert_words;
 
     fn shape_of(gbps: u64) -> Shape {
         Shape {
@@ -264,21 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_as_long_as_the_kernels() {
-        let p = shape_of(1).parameters();
-        assert_eq!(p.len(), 36);
-        assert_eq!(p[1], 1);
-        assert_eq!(p[8..12], 125_000_000_u32.to_ne_bytes());
-        assert_eq!(p[24..28], 65_536_u32.to_ne_bytes());
-    }
-
-    #[test]
     fn disciplines() {
-        shaped(5, &shape_of(1)).assert_words(
-            "60000000 24000505 07000000 00000000
-             00000000 05000000 00000100 ffffffff 00000000
+        assert_words(
+            &shaped(5, &shape_of(1)),
+            "00000000 05000000 00000100 ffffffff 00000000
              08000100 74626600
-             34000200
+             34000280
                28000100
                  00011800 00005400 40597307
                  00000000 00000000 00000000
@@ -286,25 +229,17 @@ mod tests {
                08000600 d40b0000",
         );
         // More bytes in a second than fit into four.
-        shaped(5, &shape_of(100)).assert_words(
-            "6c000000 24000505 07000000 00000000
-             00000000 05000000 00000100 ffffffff 00000000
+        assert_words(
+            &shaped(5, &shape_of(100)),
+            "00000000 05000000 00000100 ffffffff 00000000
              08000100 74626600
-             40000200
+             40000280
                28000100
                  00011800 00005400 ffffffff
                  00000000 00000000 00000000
                  00000100 00000000 00000000
                0c000400 00dd0ee9 02000000
                08000600 d40b0000",
-        );
-        unshaped(5).assert_words(
-            "24000000 25000500 07000000 00000000
-             00000000 05000000 00000000 ffffffff 00000000",
-        );
-        stats_of(5).assert_words(
-            "24000000 26000d00 07000000 00000000
-             00000000 05000000 00000100 00000000 00000000",
         );
     }
 
@@ -317,63 +252,17 @@ mod tests {
             rto_min: Some(5),
             initial_window: Some(3),
         };
-        ruled(5, to, source, rules).assert_words(
-            "58000000 18000505 07000000 00000000
-             02180000 fe02fd01 00000000
+        assert_words(
+            &ruled(5, to, source, rules),
+            "02180000 fe02fd01 00000000
              08000100 0a4d0000
              08000400 05000000
              08000700 0a4d00fe
-             24000800
+             24000880
                08000100 00200000
                08000d00 05000000
                08000b00 03000000
                08000f00 01000000",
         );
-        ruled(5, to, source, RouteRules::default()).assert_words(
-            "38000000 18000505 07000000 00000000
-             02180000 fe02fd01 00000000
-             08000100 0a4d0000
-             08000400 05000000
-             08000700 0a4d00fe
-             04000800",
-        );
-    }
-
-    /// An answer with counters that are each a number of its own.
-    fn counters(kind: u16, len: usize) -> Answer {
-        let counters: Vec<u8> = (0..10_u32).flat_map(u32::to_ne_bytes).collect();
-        let mut out = Writer::default();
-        out.fixed(&tcmsg(5, HANDLE, ROOT));
-        out.string(libc::TCA_KIND, "tbf");
-        out.bytes(libc::TCA_STATS, &counters[..len]);
-        Answer::new(kind, out.finish().unwrap())
-    }
-
-    #[test]
-    fn counters_are_found_among_the_answers() {
-        let other = counters(libc::RTM_NEWLINK, 40);
-        // The kernel's structure is 36 bytes and ends at a multiple of eight.
-        for len in [36, 40] {
-            let stats = QueueStats::of(&[other.clone(), counters(libc::RTM_NEWQDISC, len)]);
-            let expected = QueueStats {
-                drops: 3,
-                marks: 0,
-                packets: 7,
-                bytes: 8,
-            };
-            assert_eq!(stats.unwrap(), expected);
-        }
-        let none = QueueStats::of(&[other]).unwrap_err();
-        assert_eq!(none.kind(), io::ErrorKind::NotFound);
-        let odd = [
-            counters(libc::RTM_NEWQDISC, 35),
-            counters(libc::RTM_NEWQDISC, 0),
-            Answer::new(libc::RTM_NEWQDISC, vec![0; 19]),
-            Answer::new(libc::RTM_NEWQDISC, vec![0; 22]),
-        ];
-        for odd in odd {
-            let e = QueueStats::of(&[odd]).unwrap_err();
-            assert_eq!(e.kind(), io::ErrorKind::InvalidData);
-        }
     }
 }

@@ -1,20 +1,14 @@
 //! What the kernel knows of a TCP socket of its own (sock_diag(7), `linux/inet_diag.h`).
 
-use super::{Answer, Netlink, Request, malformed, u32_at};
+use super::Netlink;
+use netlink_bindings::inet_diag::{ReqV2, Request, Sockid, TcpInfo};
 use nix::libc;
 use std::io;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// Asks for and answers with `struct tcp_info`.
-const INET_DIAG_INFO: u16 = 2;
-/// Bytes of `struct inet_diag_msg`.
-const INET_DIAG_MSG: usize = 72;
-/// Where `struct tcp_info` has `tcpi_rtt`, in microseconds.
-const RTT: usize = 68;
-/// ... and `tcpi_snd_ssthresh`, in segments.
-const SSTHRESH: usize = 76;
+/// Asks for `struct tcp_info`.
+const INET_DIAG_INFO: u8 = 2;
 /// `TCP_INFINITE_SSTHRESH`.
 const INFINITE: u32 = 0x7fff_ffff;
 
@@ -27,95 +21,85 @@ pub(crate) struct Known {
     pub(crate) ssthresh: Option<u32>,
 }
 
+impl From<TcpInfo> for Known {
+    fn from(info: TcpInfo) -> Self {
+        Self {
+            round_trip: Duration::from_micros(info.rtt.into()),
+            ssthresh: Some(info.snd_ssthresh).filter(|segments| *segments < INFINITE),
+        }
+    }
+}
+
 impl Netlink {
     /// What is known of the connection between two addresses, the first of which is of this namespace.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`]: there is no such connection, or the kernel has no `tcp_diag`.
     pub(crate) fn known(&mut self, ends: (SocketAddrV4, SocketAddrV4)) -> io::Result<Known> {
-        known(&self.ask(&request(ends))?)
+        let header = ReqV2 {
+            family: libc::AF_INET as u8,
+            protocol: libc::IPPROTO_TCP as u8,
+            ext: 1 << (INET_DIAG_INFO - 1),
+            states: u32::MAX,
+            sockid: sockid(ends),
+            ..Default::default()
+        };
+        let request = Request::new().op_tcp_diag_dump(&header);
+        let found = self.ask(&request, |(of, known)| {
+            // The kernel looks at the ports only.
+            let same = (of.sockid.src, of.sockid.dst) == (header.sockid.src, header.sockid.dst);
+            known.get_tcp_info().ok().filter(|_| same).map(Known::from)
+        })?;
+        found.into_iter().flatten().next().ok_or_else(|| {
+            let why = format!("the kernel has no connection from {} to {}", ends.0, ends.1);
+            io::Error::new(io::ErrorKind::NotFound, why)
+        })
     }
 }
 
-/// `struct inet_diag_req_v2`: family, protocol, what is asked for, states, and the socket: ports,
-/// addresses of sixteen bytes, an interface, and a cookie that says that there is none.
-fn request((local, remote): (SocketAddrV4, SocketAddrV4)) -> Request {
-    Request::new(SOCK_DIAG_BY_FAMILY, libc::NLM_F_ACK, |out| {
-        let asked = 1 << (INET_DIAG_INFO - 1);
-        out.fixed(&[libc::AF_INET as u8, libc::IPPROTO_TCP as u8, asked, 0]);
-        out.fixed(&u32::MAX.to_ne_bytes());
-        let ports = [local, remote].map(|end| end.port().to_be_bytes());
-        out.fixed(ports.as_flattened());
-        for end in [local, remote] {
-            out.fixed(&end.ip().octets());
-            out.fixed(&[0; 12]);
-        }
-        out.fixed(&[0; 4]);
-        out.fixed(&[u8::MAX; 8]);
-    })
-}
-
-fn known(answers: &[Answer]) -> io::Result<Known> {
-    for answer in answers.iter().filter(|a| a.kind == SOCK_DIAG_BY_FAMILY) {
-        let (_, attributes) = answer.parts::<INET_DIAG_MSG>()?;
-        for attribute in attributes {
-            let attribute = attribute?;
-            if attribute.kind == INET_DIAG_INFO {
-                let [us, segments] = [RTT, SSTHRESH].map(|at| {
-                    let value = u32_at(attribute.value, at);
-                    value.ok_or_else(|| malformed("what is known of a socket is too short"))
-                });
-                return Ok(Known {
-                    round_trip: Duration::from_micros(us?.into()),
-                    ssthresh: Some(segments?).filter(|segments| *segments < INFINITE),
-                });
-            }
-        }
-    }
-    Err(malformed("an answer that knows nothing of the socket"))
+/// Addresses have room for IPv6.
+fn sockid((local, remote): (SocketAddrV4, SocketAddrV4)) -> Sockid {
+    let mut id = Sockid::new();
+    id.set_sport(local.port());
+    id.set_dport(remote.port());
+    id.src[..4].copy_from_slice(&local.ip().octets());
+    id.dst[..4].copy_from_slice(&remote.ip().octets());
+    id
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::Writer;
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
     #[test]
-    fn a_socket_is_asked_for_by_its_ends() {
-        let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, host), port);
-        request((end(1, 0x1234), end(2, 5_001))).assert_words(
-            "48000000 14000500 07000000 00000000
-             02060200 ffffffff
-             12341389
-             0a4d0001 00000000 00000000 00000000
-             0a4d0002 00000000 00000000 00000000
-             00000000 ffffffff ffffffff",
-        );
+    fn a_threshold_is_known_once_there_is_one() {
+        let known = |snd_ssthresh| {
+            Known::from(TcpInfo {
+                rtt: 17,
+                snd_ssthresh,
+                ..Default::default()
+            })
+        };
+        assert_eq!(known(19).round_trip, Duration::from_micros(17));
+        assert_eq!(known(19).ssthresh, Some(19));
+        assert_eq!(known(INFINITE).ssthresh, None);
     }
 
     #[test]
-    fn round_trip_and_threshold_are_where_the_kernel_puts_them() {
-        let answer = |len: usize, infinite: bool| {
-            let mut info: Vec<u32> = (0..60).collect();
-            if infinite {
-                info[19] = INFINITE;
-            }
-            let info: Vec<u8> = info.into_iter().flat_map(u32::to_ne_bytes).collect();
-            let mut out = Writer::default();
-            out.fixed(&[0; INET_DIAG_MSG]);
-            out.bytes(INET_DIAG_INFO, &info[..len]);
-            Answer::new(SOCK_DIAG_BY_FAMILY, out.finish().unwrap())
+    fn a_connection_is_found_by_its_ends() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let ends = [stream.local_addr(), stream.peer_addr()].map(Result::unwrap);
+        let [SocketAddr::V4(local), SocketAddr::V4(mut remote)] = ends else {
+            unreachable!("both are of IPv4");
         };
-        let expected = |ssthresh| Known {
-            round_trip: Duration::from_micros(17),
-            ssthresh,
-        };
-        assert_eq!(known(&[answer(104, false)]).unwrap(), expected(Some(19)));
-        assert_eq!(known(&[answer(104, true)]).unwrap(), expected(None));
-        for odd in [vec![answer(76, false)], Vec::new()] {
-            let e = known(&odd).unwrap_err();
-            assert_eq!(e.kind(), io::ErrorKind::InvalidData);
-        }
+        let mut netlink = Netlink::open_diag().unwrap();
+        let known = netlink.known((local, remote)).unwrap();
+        assert!(known.round_trip > Duration::ZERO);
+        // Of the same ports.
+        remote.set_ip(Ipv4Addr::new(127, 0, 0, 2));
+        let e = netlink.known((local, remote)).unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::NotFound);
     }
 }

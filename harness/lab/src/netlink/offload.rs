@@ -1,8 +1,12 @@
 //! Offloads of an interface, through the generic netlink family `ethtool` (what `ethtool -K` does).
+//!
+//! These messages are our own: `netlink-bindings` (0.3.5) sends the number of another request, and
+//! `ethtool` reads offloads only.
 
-use super::generic::genlmsg;
-use super::{Netlink, Request};
-use nix::libc;
+use super::Netlink;
+use netlink_bindings::builtin::BuiltinNfgenmsg;
+use netlink_bindings::traits::{NetlinkRequest, Protocol};
+use netlink_bindings::utils::{finalize_nested_header, push_header, push_nested_header};
 use std::io;
 
 const ETHTOOL_MSG_FEATURES_SET: u8 = 12;
@@ -13,8 +17,6 @@ const ETHTOOL_A_BITSET_BITS: u16 = 3;
 const ETHTOOL_A_BITSET_BITS_BIT: u16 = 1;
 const ETHTOOL_A_BITSET_BIT_NAME: u16 = 2;
 const ETHTOOL_A_BITSET_BIT_VALUE: u16 = 3;
-/// Such families want it said of attributes in attributes.
-const NESTED: u16 = 1 << 15;
 
 /// What the kernel calls the merging of what was received.
 pub(crate) const GRO: &str = "rx-gro";
@@ -33,28 +35,73 @@ pub(crate) const TSO: [&str; 4] = [
 /// # Errors
 /// If the kernel has no such family, or the interface no such offload that can be switched.
 pub(crate) fn switch(index: u32, name: &str, on: bool) -> io::Result<()> {
-    let mut netlink = Netlink::open_generic()?;
-    let id = netlink.family("ethtool")?;
-    netlink.tell(&switched(id, index, name, on))
+    Netlink::open_generic()?.tell(&Switched::new(index, name, on))
 }
 
-fn switched(family: u16, index: u32, name: &str, on: bool) -> Request {
-    Request::new(family, libc::NLM_F_ACK, |out| {
-        out.fixed(&genlmsg(ETHTOOL_MSG_FEATURES_SET));
-        out.nested(ETHTOOL_A_FEATURES_HEADER | NESTED, |out| {
-            out.u32(ETHTOOL_A_HEADER_DEV_INDEX, index);
+struct Switched(Vec<u8>);
+
+impl Switched {
+    fn new(index: u32, name: &str, on: bool) -> Self {
+        let header = BuiltinNfgenmsg {
+            cmd: ETHTOOL_MSG_FEATURES_SET,
+            version: 1,
+            reserved: 0,
+        };
+        let mut out = header.as_slice().to_vec();
+        nested(&mut out, &[ETHTOOL_A_FEATURES_HEADER], |out| {
+            bytes(out, ETHTOOL_A_HEADER_DEV_INDEX, &index.to_ne_bytes());
         });
-        out.nested(ETHTOOL_A_FEATURES_WANTED | NESTED, |out| {
-            out.nested(ETHTOOL_A_BITSET_BITS | NESTED, |out| {
-                out.nested(ETHTOOL_A_BITSET_BITS_BIT | NESTED, |out| {
-                    out.string(ETHTOOL_A_BITSET_BIT_NAME, name);
-                    if on {
-                        out.bytes(ETHTOOL_A_BITSET_BIT_VALUE, &[]);
-                    }
-                });
-            });
+        let bit = [
+            ETHTOOL_A_FEATURES_WANTED,
+            ETHTOOL_A_BITSET_BITS,
+            ETHTOOL_A_BITSET_BITS_BIT,
+        ];
+        nested(&mut out, &bit, |out| {
+            bytes(
+                out,
+                ETHTOOL_A_BITSET_BIT_NAME,
+                &[name.as_bytes(), &[0]].concat(),
+            );
+            if on {
+                bytes(out, ETHTOOL_A_BITSET_BIT_VALUE, &[]);
+            }
         });
-    })
+        Self(out)
+    }
+}
+
+impl NetlinkRequest for Switched {
+    fn protocol(&self) -> Protocol {
+        Protocol::Generic(b"ethtool")
+    }
+
+    fn flags(&self) -> u16 {
+        0
+    }
+
+    fn payload(&self) -> &[u8] {
+        &self.0
+    }
+
+    type ReplyType<'a> = ();
+
+    fn decode_reply(_: &[u8]) {}
+}
+
+fn bytes(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    push_header(out, kind, value.len() as u16);
+    out.extend(value);
+}
+
+fn nested(out: &mut Vec<u8>, kinds: &[u16], fill: impl FnOnce(&mut Vec<u8>)) {
+    let starts: Vec<usize> = kinds
+        .iter()
+        .map(|kind| push_nested_header(out, *kind))
+        .collect();
+    fill(out);
+    starts
+        .into_iter()
+        .for_each(|at| finalize_nested_header(out, at));
 }
 
 #[cfg(test)]
@@ -63,9 +110,9 @@ mod tests {
 
     #[test]
     fn an_offload_is_a_bit_with_a_name() {
-        switched(21, 3, GRO, true).assert_words(
-            "3c000000 15000500 07000000 00000000
-             0c010000
+        crate::netlink::assert_words(
+            &Switched::new(3, GRO, true),
+            "0c010000
              0c000180 08000100 03000000
              1c000380
                18000380

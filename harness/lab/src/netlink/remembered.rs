@@ -1,17 +1,9 @@
 //! What the kernel remembers of peers (`linux/tcp_metrics.h`; what `ip tcp_metrics` shows and flushes).
 
-use super::generic::{GENLMSG, genlmsg};
-use super::{Answer, Netlink, Request};
-use nix::libc;
+use super::Netlink;
+use netlink_bindings::tcp_metrics::{IterableTcpMetrics, Request};
 use std::io;
 use std::net::Ipv4Addr;
-
-const TCP_METRICS_CMD_GET: u8 = 1;
-const TCP_METRICS_CMD_DEL: u8 = 2;
-const TCP_METRICS_ATTR_ADDR_IPV4: u16 = 1;
-const TCP_METRICS_ATTR_VALS: u16 = 6;
-/// Each value is an attribute of the number after its own.
-const SSTHRESH: u16 = 2 + 1;
 
 impl Netlink {
     /// The slow-start threshold that is remembered of a peer, in segments, in a socket of
@@ -20,8 +12,8 @@ impl Netlink {
     /// # Errors
     /// [`io::ErrorKind::NotFound`]: the kernel remembers nothing of peers.
     pub(crate) fn remembered_threshold(&mut self, peer: Ipv4Addr) -> io::Result<Option<u32>> {
-        let family = self.family("tcp_metrics")?;
-        threshold(&self.ask(&all(family))?, family, peer)
+        let found = self.ask(&Request::new().op_get_dump(), |of| threshold(&of, peer))?;
+        Ok(found.into_iter().flatten().next())
     }
 
     /// Lets the namespace forget all peers.
@@ -29,82 +21,38 @@ impl Netlink {
     /// # Errors
     /// As [`remembered_threshold`](Self::remembered_threshold).
     pub(crate) fn forget_peers(&mut self) -> io::Result<()> {
-        let family = self.family("tcp_metrics")?;
-        self.tell(&forgotten(family))
+        // Without an address: of all of them.
+        self.tell(&Request::new().op_del_do())
     }
 }
 
-fn all(family: u16) -> Request {
-    Request::new(family, libc::NLM_F_DUMP, |out| {
-        out.fixed(&genlmsg(TCP_METRICS_CMD_GET));
-    })
-}
-
-/// Without an address: of all of them.
-fn forgotten(family: u16) -> Request {
-    Request::new(family, libc::NLM_F_ACK, |out| {
-        out.fixed(&genlmsg(TCP_METRICS_CMD_DEL));
-    })
-}
-
-fn threshold(answers: &[Answer], family: u16, peer: Ipv4Addr) -> io::Result<Option<u32>> {
-    for answer in answers.iter().filter(|a| a.kind == family) {
-        let (_, attributes) = answer.parts::<GENLMSG>()?;
-        let (mut of_peer, mut found) = (false, None);
-        for attribute in attributes {
-            let attribute = attribute?;
-            match attribute.kind {
-                TCP_METRICS_ATTR_ADDR_IPV4 => of_peer = attribute.value == peer.octets(),
-                TCP_METRICS_ATTR_VALS => {
-                    for value in attribute.nested() {
-                        let value = value?;
-                        if value.kind == SSTHRESH {
-                            found = Some(value.u32()?);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        if of_peer {
-            return Ok(found);
-        }
-    }
-    Ok(None)
+fn threshold(remembered: &IterableTcpMetrics<'_>, peer: Ipv4Addr) -> Option<u32> {
+    let of = remembered.get_addr_ipv4().ok()?;
+    let values = remembered.get_vals().ok()?;
+    (of == peer).then_some(values.get_ssthresh().ok()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::Writer;
-
-    #[test]
-    fn all_are_asked_for_and_all_are_forgotten() {
-        all(21).assert_words("14000000 15000103 07000000 00000000 01010000");
-        forgotten(21).assert_words("14000000 15000500 07000000 00000000 02010000");
-    }
+    use netlink_bindings::tcp_metrics::{PushTcpMetrics, TcpMetrics};
 
     #[test]
     fn a_threshold_is_that_of_the_peer_and_may_be_missing() {
-        let answer = |host: u8, threshold: Option<u32>| {
-            let mut out = Writer::default();
-            out.fixed(&genlmsg(TCP_METRICS_CMD_GET));
-            out.bytes(TCP_METRICS_ATTR_ADDR_IPV4, &[10, 77, 0, host]);
-            out.nested(TCP_METRICS_ATTR_VALS, |out| {
-                out.u32(1, 40);
-                if let Some(threshold) = threshold {
-                    out.u32(SSTHRESH, threshold);
-                }
-            });
-            Answer::new(21, out.finish().unwrap())
+        let of = |host: u8, ssthresh: Option<u32>| {
+            let address = |host| Ipv4Addr::new(10, 77, 0, host);
+            let mut bytes = Vec::new();
+            let out = PushTcpMetrics::new(&mut bytes).push_addr_ipv4(address(host));
+            let values = out.nested_vals().push_rtt(40);
+            match ssthresh {
+                Some(segments) => drop(values.push_ssthresh(segments)),
+                None => drop(values),
+            }
+            threshold(&TcpMetrics::new(&bytes), address(2))
         };
-        let answers = [
-            answer(1, Some(7)),
-            answer(2, Some(9)),
-            answer(3, None),
-            Answer::new(21, genlmsg(TCP_METRICS_CMD_GET).to_vec()),
-        ];
-        let of = |host| threshold(&answers, 21, Ipv4Addr::new(10, 77, 0, host)).unwrap();
-        assert_eq!([1, 2, 3, 4].map(of), [Some(7), Some(9), None, None]);
+        assert_eq!(of(1, Some(7)), None);
+        assert_eq!(of(2, Some(9)), Some(9));
+        assert_eq!(of(2, None), None);
+        assert_eq!(threshold(&TcpMetrics::new(&[]), Ipv4Addr::LOCALHOST), None);
     }
 }
