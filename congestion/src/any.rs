@@ -9,6 +9,7 @@ use crate::cubic::Cubic;
 use crate::dctcp::Dctcp;
 use crate::fixed::Fixed;
 use crate::flow::{AckSample, CongestionEvent, FlowView, Lower, Spurious};
+use crate::hint::cold_path;
 use crate::reno::Reno;
 use crate::rto::{RtoContext, RtoPolicy, StandardRto};
 use crate::rtt::RttEstimator;
@@ -130,14 +131,20 @@ impl CongestionControl for AnyCongestion {
     fn cwnd(&self) -> ByteCount {
         match self.window() {
             Some(window) => window.cwnd(),
-            None => self.others_cwnd(),
+            None => {
+                cold_path();
+                self.others_cwnd()
+            }
         }
     }
     #[inline]
     fn ssthresh(&self) -> ByteCount {
         match self.window() {
             Some(window) => window.ssthresh(),
-            None => self.others_ssthresh(),
+            None => {
+                cold_path();
+                self.others_ssthresh()
+            }
         }
     }
     #[inline]
@@ -145,7 +152,10 @@ impl CongestionControl for AnyCongestion {
         match self.window() {
             // The sender paces these by their windows, if at all.
             Some(_) => None,
-            None => self.others_pacing_rate(),
+            None => {
+                cold_path();
+                self.others_pacing_rate()
+            }
         }
     }
     fn needs(&self) -> Needs {

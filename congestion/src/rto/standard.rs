@@ -2,6 +2,7 @@
 
 use super::randomized::Randomization;
 use super::{RtoContext, RtoPolicy};
+use crate::hint::cold_path;
 use crate::rtt::RttEstimator;
 use crate::units::Duration;
 use alloc::sync::Arc;
@@ -94,13 +95,17 @@ impl StandardRto {
     #[inline]
     fn computed(&self, rtt: &RttEstimator) -> Duration {
         let Some(srtt) = rtt.srtt() else {
+            cold_path();
             return self.initial;
         };
         let variation = rtt.four_rttvar().max(self.granularity);
         match self.floor {
             Floor::None => srtt + variation,
             Floor::Rto(min) | Floor::Slop { min, .. } => (srtt + variation).max(min),
-            Floor::Variation(min) => srtt + variation.max(min),
+            Floor::Variation(min) => {
+                cold_path();
+                srtt + variation.max(min)
+            }
         }
     }
 }

@@ -263,7 +263,10 @@ impl EcnState {
     #[inline]
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
         match self.in_use() {
-            true => self.heed(ip, flags),
+            true => {
+                cold_path();
+                self.heed(ip, flags)
+            }
             false => MarkEffect::None,
         }
     }
@@ -279,7 +282,11 @@ impl EcnState {
     /// Whether acknowledgements carry ECE now.
     #[inline]
     pub(crate) fn ece(&self) -> bool {
-        self.in_use() && self.feedback().ece()
+        if !self.in_use() {
+            return false;
+        }
+        cold_path();
+        self.feedback().ece()
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::recovery::AbsSeq;
 use crate::sparse::Thin;
 use crate::wire::Seq;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Instant};
 use std::fmt::Debug;
 
@@ -105,6 +106,7 @@ impl OfferedWindow {
     #[inline]
     pub(crate) fn on_data(&mut self, bytes: u64, now: Instant) {
         if let Some(policy) = &mut self.policy {
+            cold_path();
             policy.on_data(ByteCount::new(bytes), now);
         }
     }
@@ -115,7 +117,10 @@ impl OfferedWindow {
     fn free_and_limit(&mut self, nxt: u64, read: u64, now: Instant) -> (u64, u64) {
         let free = (read + self.capacity).saturating_sub(nxt.max(read));
         let limit = match self.policy {
-            Some(_) => self.limit_by_policy(free, now),
+            Some(_) => {
+                cold_path();
+                self.limit_by_policy(free, now)
+            }
             None => self.clamp,
         };
         (free, limit)
@@ -182,6 +187,7 @@ impl OfferedWindow {
         if nxt + (field << shift) < self.right_edge
             && nxt + ((field + 1) << shift) < read + self.capacity + (1 << shift)
         {
+            cold_path();
             field += 1;
         }
         let field = field.min(u64::from(u16::MAX));

@@ -133,7 +133,10 @@ impl TimerWheel {
                 *deadline = at;
                 *filed = at.min(*filed);
             }
-            _ => self.many().arm(id, at),
+            _ => {
+                cold_path();
+                self.many().arm(id, at);
+            }
         }
     }
 

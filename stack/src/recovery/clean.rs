@@ -57,6 +57,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let enough = !self.heeds_progress
             || (self.policy.sack
                 && newest.is_some_and(|newest| {
+                    cold_path();
                     let (detector, board) = (&mut self.detector, &self.board);
                     detector.on_progress(&newest, now, &self.rtt, board)
                 }));

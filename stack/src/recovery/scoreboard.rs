@@ -20,6 +20,7 @@ use crate::prefetch::{prefetch, prefetch_span};
 use crate::sparse::{Begins, Rarely, Sparse};
 pub use judge::Judged;
 use links::step;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Instant};
 use record::{Mark, Record};
 use std::collections::VecDeque;
@@ -297,6 +298,7 @@ impl Scoreboard {
             return;
         }
         let Ok(len) = u16::try_from(end - self.end) else {
+            cold_path();
             return self.push_several(end, now, delivered);
         };
         let mut record = Record::sent(self.end, len, now, delivered);
@@ -304,6 +306,7 @@ impl Scoreboard {
         record.order = self.retransmissions;
         self.end = end;
         if self.records.len() == self.records.capacity() {
+            cold_path();
             self.make_room();
         }
         self.records.push_back(record);
@@ -532,6 +535,7 @@ impl Scoreboard {
             self.frontier = self.base;
         }
         if cuts {
+            cold_path();
             self.trim_first(ack, dropped >= judged);
         }
         ByteCount::new(ack - before)

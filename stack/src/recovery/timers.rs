@@ -70,6 +70,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn arm_pto_if(&mut self, now: Instant, may: impl FnOnce(&Self) -> bool) {
         self.pto_at = Sparse::NONE;
         if self.probes_tail {
+            cold_path();
             self.set_pto_if(now, may);
         }
     }

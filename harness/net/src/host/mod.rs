@@ -188,6 +188,7 @@ impl<A: SimApp> Host for TcpHost<A> {
     #[inline(always)] // One place hands packets over.
     fn handle_packet(&mut self, now: Instant, packet: &SimPacket) {
         if !packet.is_intact() {
+            cold_path();
             return self.discard(packet);
         }
         match packet.plain() {

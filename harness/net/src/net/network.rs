@@ -427,7 +427,10 @@ impl<P: Packet> Network<P> {
             Node::Switch(s) => {
                 let hop = self.slab.hop(i);
                 let port = match self.homes.get(hop.dst as usize) {
-                    None => None,
+                    None => {
+                        cold_path();
+                        None
+                    }
                     Some(home) if home.switch == s => Some(home.port),
                     Some(home) => {
                         let slab = &self.slab;
@@ -437,7 +440,10 @@ impl<P: Packet> Network<P> {
                 };
                 match port {
                     Some(port) => self.enqueue(now, (from, port), i, tap),
-                    None => self.discard(now, from, i, DropReason::NoRoute, tap),
+                    None => {
+                        cold_path();
+                        self.discard(now, from, i, DropReason::NoRoute, tap);
+                    }
                 }
                 None
             }

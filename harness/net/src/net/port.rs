@@ -298,6 +298,7 @@ impl Port {
     /// Marks the packet in slot `i`: true.
     #[inline(always)]
     pub(crate) fn mark<P: Packet>(&mut self, i: u32, slab: &mut Slab<P>) -> bool {
+        cold_path();
         self.stats.marks += 1;
         slab.body_mut(i).mark_ce();
         true

@@ -22,6 +22,7 @@
 //! is a heap of those that fall together.
 
 use core::cmp::Reverse;
+use narrows_congestion::hint::cold_path;
 use std::collections::BinaryHeap;
 
 use super::time::SimTime;
@@ -460,6 +461,7 @@ impl EventQueue {
             // The words after this one, around the end, and this one's low bits last.
             let turned = self.used_words.rotate_right(word as u32 + 1);
             if turned == 0 {
+                cold_path();
                 return u64::MAX;
             }
             let at = (word + 1 + turned.trailing_zeros() as usize) % WORDS;

@@ -23,6 +23,7 @@ use crate::net::network::{Concerns, Network, Sent};
 use crate::net::packet::HostId;
 use narrows::endpoint::Made;
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 
 pub use super::host::Host;
 
@@ -347,6 +348,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
     #[inline(always)]
     fn attend(&mut self) {
         if self.network.attends {
+            cold_path();
             self.attend_to_all();
         }
     }
@@ -398,6 +400,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             self.events_at_once = 1;
             return true;
         }
+        cold_path();
         self.events_at_once += 1;
         self.events_at_once <= self.limits.events_at_once
     }

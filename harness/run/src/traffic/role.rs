@@ -7,6 +7,7 @@ use crate::net::packet::HostId;
 use narrows::config::TcpConfig;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Instant};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::short::push_short;
 use std::fmt;
 use std::net::SocketAddr;
@@ -173,6 +174,7 @@ impl Io<'_> {
         let n = conn.readable();
         conn.consume(n, self.now);
         if conn.recv_buffer().mismatched > 0 {
+            cold_path();
             self.parts.break_off(Broken::Corrupt);
             debug_assert!(false, "corrupt stream");
         }

@@ -13,6 +13,7 @@ use crate::sim::time::SimTime;
 use crate::spec::{BlockSize, RequestOrder};
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Duration, Instant};
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::short::ShortQueue;
 use std::collections::VecDeque;
 
@@ -337,6 +338,7 @@ impl Role for Client {
     fn event(&mut self, io: &mut Io<'_>, conn: ConnId, event: RoleEvent) {
         match event {
             RoleEvent::Connected => {
+                cold_path();
                 self.connected += 1;
                 if self.connected == self.servers.len() {
                     self.begin(io);

@@ -107,6 +107,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let room = self.snd.plain_allowance();
         if room.get() < len {
+            cold_path();
             self.snd.on_cwnd_limited();
             return Due::Nothing;
         }

@@ -99,6 +99,7 @@ impl<T: TcpTypes> Connection<T> {
         let Due::Plain(begun, made) = self.ack_due(now) else {
             return None;
         };
+        cold_path();
         self.put(begun, now, out);
         Some(made)
     }
@@ -337,10 +338,13 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         }
-        if len >= mss || self.is_worth_a_segment(len, drains, fin) {
+        if len >= mss {
             return Some((len, fin));
         }
         cold_path();
+        if self.is_worth_a_segment(len, drains, fin) {
+            return Some((len, fin));
+        }
         if self.snd.is_idle() {
             let least = if self.hold.by_user() && drains {
                 LONGEST_HOLD
@@ -489,6 +493,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(in crate::conn) fn arm_keepalive(&mut self, now: Instant) {
         if let Some(keepalive) = &self.config.lifetimes.keepalive {
+            cold_path();
             let at = now + keepalive.idle;
             self.arm_keepalive_at(at);
         }

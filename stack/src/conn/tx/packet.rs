@@ -6,6 +6,7 @@ use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
 use crate::wire::{Beside, Ecn, Headers, IpHeader, PlainHeader, PlainSegment, TcpHeader};
 use core::ops::Range;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Instant};
 use std::net::Ipv4Addr;
 
@@ -84,6 +85,7 @@ impl<T: TcpTypes> Connection<T> {
                 place.get_or_insert_with(|| make(Headers::Sack(&plain, sack), self.payload(&out)));
             }
             _ => {
+                cold_path();
                 place.get_or_insert_with(|| self.make_of_any(&mut out, make));
             }
         }
