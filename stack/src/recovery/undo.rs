@@ -19,7 +19,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        if self.episode.frto() != Frto::Off {
+        if self.episode.frto != Frto::Off {
             let highest = input
                 .sack
                 .iter()
@@ -36,8 +36,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 sack: self.policy.sack,
                 can_send_new: input.can_send_new,
             };
-            let verdict = self.episode.frto_mut().map(|frto| frto.on_ack(facts));
-            if verdict == Some(FrtoVerdict::Spurious) {
+            if self.episode.frto.on_ack(facts) == FrtoVerdict::Spurious {
                 self.undo_reduction(Spurious::Timeout, input, trace);
                 return;
             }
@@ -98,7 +97,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             trace(TraceEvent::Congestion(CongestionEvent::Loss));
             self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
         } else {
-            self.episode.set_lost_beyond(true);
+            self.episode.lost_beyond = true;
         }
     }
 
