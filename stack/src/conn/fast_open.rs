@@ -9,7 +9,7 @@ use crate::fast_open::{FastOpenReport, FastOpenStart, FastOpenStatus, Finding};
 use crate::wire::options::MAX_OPTIONS_LEN;
 use crate::wire::{FastOpenOption, Seq, TcpHeader};
 use core::ops::Range;
-use narrows_congestion::{Duration, FlowStart, Instant};
+use narrows_congestion::{Duration, Instant};
 
 /// Fast Open of one connection.
 #[derive(Clone, Debug)]
@@ -358,11 +358,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn confirm_early(&mut self, rtt: Option<Duration>, floor: Duration, now: Instant) {
         let restart = self.config.lost_syn.resets(self.handshake.retries);
         let mss = self.snd.mss();
-        let cc = restart.then(|| {
-            let mut start = FlowStart::new(mss, mss);
-            start.initial_ssthresh = self.rare.initial_ssthresh.unwrap_or(start.initial_ssthresh);
-            T::congestion(&self.config, &start)
-        });
+        let cc = restart.then(|| self.congestion_from(mss, mss));
         self.snd.confirm(cc, rtt, floor, now);
     }
 

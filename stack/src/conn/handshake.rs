@@ -264,17 +264,23 @@ impl<T: TcpTypes> Connection<T> {
     /// The sender gets the values that the SYNs have settled; `rtt` is what they measured.
     pub(super) fn begin_sending(&mut self, rtt: Option<Duration>, now: Instant) {
         let mss = self.payload_mss();
-        let mut start = FlowStart::new(mss, self.initial_window(mss));
-        start.initial_ssthresh = self.rare.initial_ssthresh.unwrap_or(start.initial_ssthresh);
-        let cc = T::congestion(&self.config, &start);
+        let initial_window = self.initial_window(mss);
+        let cc = self.congestion_from(mss, initial_window);
         let policy = sender_policy(&self.config, self.sack);
         self.snd.begin(mss, policy, cc, rtt, self.rto_floor(), now);
         self.limit_records();
         let rule = self.config.idle_restart;
-        self.snd.validate_window(rule, start.initial_window, now);
+        self.snd.validate_window(rule, initial_window, now);
         if self.config.window_count == WindowCount::Packets {
             self.snd.count_packets();
         }
+    }
+
+    /// Congestion control at its start, with what is remembered of the peer.
+    pub(super) fn congestion_from(&self, mss: ByteCount, window: ByteCount) -> T::Congestion {
+        let mut start = FlowStart::new(mss, window);
+        start.initial_ssthresh = self.rare.initial_ssthresh.unwrap_or(start.initial_ssthresh);
+        T::congestion(&self.config, &start)
     }
 
     /// The RTO is at least this until the first sample (RFC 6298 section 5.7).

@@ -7,7 +7,6 @@
 
 use super::EventKind;
 use super::mtu_probing::MtuSearch;
-use super::rare::Rare;
 use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::recovery::AbsSeq;
@@ -175,14 +174,6 @@ fn mss_of(mtu: usize, ip_header: usize) -> usize {
     mtu.saturating_sub(ip_header).saturating_sub(20).max(64)
 }
 
-/// What [`Connection::last_error`] is.
-pub(super) fn last_error(suspects_route: bool, rare: &Rare) -> Option<SoftError> {
-    match suspects_route {
-        true => Some(SoftError::Retransmitting),
-        false => rare.last_icmp.map(SoftError::Icmp),
-    }
-}
-
 impl<T: TcpTypes> Connection<T> {
     /// An ICMP error about a segment of this connection arrived.
     pub fn handle_icmp(&mut self, now: Instant, error: &IcmpError) -> IcmpOutcome {
@@ -221,7 +212,7 @@ impl<T: TcpTypes> Connection<T> {
     /// (RFC 8201 section 5.2). Not so if larger packets of this one have arrived.
     pub(crate) fn share_path_mtu(&mut self, now: Instant, mtu: u32) {
         let header = self.ip_header();
-        let size = u32::from(self.mss_out) + 20 + header as u32;
+        let size = self.packet_of(self.mss_out);
         let claimed = mss_of(mtu as usize, header) as u64;
         let settled = !matches!(self.state, State::Closed(_) | State::TimeWait);
         if settled && self.config.icmp.path_mtu && mtu < size && claimed >= self.arrived_mss() {
@@ -246,7 +237,7 @@ impl<T: TcpTypes> Connection<T> {
         self.path_mtu.told.since = Sparse::NONE;
         let mss = self.negotiated_mss();
         // Where routers have been seen not to tell, probes find out.
-        let limit = u32::from(mss) + 20 + self.ip_header() as u32;
+        let limit = self.packet_of(mss);
         if let Some(search) = self.path_mtu.search_mut() {
             search.restart(limit, now);
             return;
@@ -288,7 +279,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The last thing that went wrong without ending the connection.
     pub fn last_error(&self) -> Option<SoftError> {
-        last_error(self.suspects_route, &self.rare)
+        match self.suspects_route {
+            true => Some(SoftError::Retransmitting),
+            false => self.rare.last_icmp.map(SoftError::Icmp),
+        }
     }
 
     /// Where the segment with sequence number `seq` stands, if it is outstanding
@@ -312,7 +306,7 @@ impl<T: TcpTypes> Connection<T> {
             return IcmpOutcome::ProbeTooBig;
         }
         let header = self.ip_header();
-        let size = u32::from(self.mss_out) + 20 + header as u32;
+        let size = self.packet_of(self.mss_out);
         let mtu = match mtu {
             0 if self.ends.remote().is_ipv4() => {
                 let smaller = PLATEAUS.into_iter().find(|plateau| *plateau < size);
@@ -350,7 +344,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Bytes of options in a segment with data.
-    fn options(&self) -> u64 {
+    pub(super) fn options(&self) -> u64 {
         u64::from(self.mss_out).saturating_sub(self.payload_mss().get())
     }
 

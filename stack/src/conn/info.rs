@@ -2,7 +2,8 @@
 //! its figures stand beside those of `ss -ti`.
 
 use super::state::State;
-use super::{Connection, TcpTypes};
+use super::{Connection, TcpTypes, payload_mss};
+use crate::buffer::SendBuffer;
 use narrows_congestion::{CaState, CongestionControl, Duration, Instant};
 
 /// Timestamps are in use ([`TcpInfo::tcpi_options`]).
@@ -111,8 +112,8 @@ impl TcpInfo {
         };
         let rate = snd.congestion().pacing_rate();
         // Offsets of the stream: the SYN has no byte.
-        let acked = conn.send_buf_start();
-        let sent = snd.nxt().saturating_sub(1).min(conn.send_buf_end());
+        let acked = conn.send_buf.start();
+        let sent = snd.nxt().saturating_sub(1).min(conn.send_buf.end());
         Self {
             tcpi_state: state_number(conn.state()),
             tcpi_ca_state: match snd.ca_state() {
@@ -129,14 +130,14 @@ impl TcpInfo {
             tcpi_rto: micros(snd.current_rto()),
             tcpi_ato: micros(conn.config().ack.delay),
             tcpi_snd_mss: saturating(mss),
-            tcpi_advmss: u32::from(conn.config().mss).saturating_sub(conn.timestamp_bytes()),
+            tcpi_advmss: saturating(payload_mss(conn.config().mss, conn.ts.in_use()).get()),
             tcpi_unacked: saturating(board.len() as u64),
             tcpi_sacked: segments(board.sacked().get()),
             tcpi_lost: segments(board.lost().get()),
             tcpi_retrans: segments(board.retransmitted().get()),
             tcpi_last_data_sent: millis_since(snd.last_sent_at()),
             tcpi_last_ack_recv: millis_since(conn.last_received),
-            tcpi_pmtu: u32::from(conn.mss_out) + if conn.remote().is_ipv6() { 60 } else { 40 },
+            tcpi_pmtu: conn.packet_of(conn.mss_out),
             tcpi_rtt: micros(snd.rtt().srtt().unwrap_or(Duration::ZERO)),
             tcpi_rttvar: micros(snd.rtt().rttvar()),
             tcpi_snd_ssthresh: saturating(snd.congestion().ssthresh().get() / mss),
@@ -147,7 +148,7 @@ impl TcpInfo {
             tcpi_bytes_received: conn.stats().bytes_in,
             tcpi_segs_out: conn.stats().segments_out,
             tcpi_segs_in: conn.stats().segments_in,
-            tcpi_notsent_bytes: conn.send_buf_end().saturating_sub(sent),
+            tcpi_notsent_bytes: conn.send_buf.end().saturating_sub(sent),
             tcpi_min_rtt: micros(snd.rtt().min().unwrap_or(Duration::ZERO)),
             // Linux counts before its queue takes them or not.
             tcpi_data_segs_out: sender.segments + sender.local_drops,
@@ -182,24 +183,13 @@ pub fn state_number(state: State) -> u8 {
 }
 
 impl<T: TcpTypes> Connection<T> {
-    fn send_buf_start(&self) -> u64 {
-        crate::buffer::SendBuffer::start(&self.send_buf)
-    }
-    fn send_buf_end(&self) -> u64 {
-        crate::buffer::SendBuffer::end(&self.send_buf)
-    }
-    fn timestamp_bytes(&self) -> u32 {
-        if self.ts.in_use() { 12 } else { 0 }
-    }
-    /// Both sides' SYNs had the option, be the shifts 0.
-    fn is_scaled(&self) -> bool {
-        self.config.window_scaling && self.peer_offers.wscale.is_some()
-    }
     fn option_bits(&self) -> u8 {
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        // Both sides' SYNs had the option, be the shifts 0.
+        let is_scaled = self.config.window_scaling && self.peer_offers.wscale.is_some();
         bit(self.ts.in_use(), TCPI_OPT_TIMESTAMPS)
             | bit(self.sack, TCPI_OPT_SACK)
-            | bit(self.is_scaled(), TCPI_OPT_WSCALE)
+            | bit(is_scaled, TCPI_OPT_WSCALE)
             | bit(self.ecn.in_use(), TCPI_OPT_ECN)
     }
 }

@@ -105,20 +105,6 @@ pub struct ConnStats {
     pub mtu_black_holes: u64,
 }
 
-/// Those of [`ConnStats`] that few segments move.
-#[derive(Clone, Copy, Debug, Default)]
-struct Exceptions {
-    ce_in: u64,
-    duplicates_in: u64,
-    out_of_order_in: u64,
-    out_of_order_dropped: u64,
-    unacceptable_in: u64,
-    challenge_acks: u64,
-    mtu_probes: u32,
-    mtu_probes_lost: u32,
-    mtu_black_holes: u32,
-}
-
 /// Those of [`ConnStats`] that every segment moves.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
@@ -199,7 +185,8 @@ pub struct Connection<T: TcpTypes> {
     snd: Sender<T::Congestion, T::Rto>,
 
     // Few.
-    exceptions: Rarely<Exceptions>,
+    /// But for `traffic`.
+    exceptions: Rarely<ConnStats>,
     /// What is counted of it but its buffers.
     charge: Charge,
 }
@@ -485,8 +472,8 @@ impl<T: TcpTypes> Connection<T> {
 
     #[inline(never)] // Few segments bring one.
     fn next_event(&mut self) -> Option<Event> {
-        let (suspects_route, rare) = (self.suspects_route, &self.rare);
-        (self.events).pop(self.state, || icmp::last_error(suspects_route, rare))
+        let last_error = self.last_error();
+        self.events.pop(self.state, last_error)
     }
 
     // ---- Shared by the parts.

@@ -162,7 +162,7 @@ impl MtuSearch {
 
 impl<T: TcpTypes> Connection<T> {
     /// Bytes of the IP packet with a full segment of `mss`.
-    fn packet_of(&self, mss: u16) -> u32 {
+    pub(super) fn packet_of(&self, mss: u16) -> u32 {
         u32::from(mss) + 20 + self.ip_header() as u32
     }
 
@@ -206,7 +206,7 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         let (base, floor) = (self.at_least(base_mss), self.at_least(floor_mss));
-        let options = u64::from(self.mss_out).saturating_sub(self.payload_mss().get());
+        let options = self.options();
         let payload_of = |mss: u16| u64::from(mss).saturating_sub(options);
         let first = self.snd.scoreboard().first().map_or(0, |s| s.len().get());
         let mss = if self.mss_out > base && first > payload_of(base) {
@@ -227,8 +227,8 @@ impl<T: TcpTypes> Connection<T> {
             .restart(limit, now);
         self.drop_mtu_probe();
         self.path_mtu.forget_arrived(payload);
-        let header = self.ip_header();
-        self.handle_path_mtu(now, usize::from(mss) + 20 + header, header);
+        let packet = self.packet_of(mss) as usize;
+        self.handle_path_mtu(now, packet, self.ip_header());
     }
 
     /// Whether the next segment is to be a probe, where it would have `len` bytes and congestion

@@ -318,21 +318,12 @@ impl<T: TcpTypes> Connection<T> {
             pure_acks,
             bytes_in,
         } = self.traffic;
-        let exceptions = self.exceptions.get();
         ConnStats {
-            ce_in: exceptions.ce_in,
-            duplicates_in: exceptions.duplicates_in,
-            out_of_order_in: exceptions.out_of_order_in,
-            out_of_order_dropped: exceptions.out_of_order_dropped,
-            unacceptable_in: exceptions.unacceptable_in,
-            challenge_acks: exceptions.challenge_acks,
+            segments_in,
+            segments_out,
             pure_acks,
             bytes_in,
-            segments_out,
-            segments_in,
-            mtu_probes: exceptions.mtu_probes.into(),
-            mtu_probes_lost: exceptions.mtu_probes_lost.into(),
-            mtu_black_holes: exceptions.mtu_black_holes.into(),
+            ..self.exceptions.get()
         }
     }
     /// Counters of the sending side.
@@ -459,7 +450,7 @@ pub(super) struct EventSet {
     kinds: u8,
 }
 
-/// A kind of [`Event`], in the order in which they are told.
+/// A kind of [`Event`].
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -507,39 +498,21 @@ impl EventSet {
     }
 
     /// The next of them; `last_error` is what an event of a soft error tells.
-    pub(super) fn pop(
-        &mut self,
-        state: State,
-        last_error: impl FnOnce() -> Option<SoftError>,
-    ) -> Option<Event> {
-        if !self.any() {
-            return None;
-        }
-        if self.take(Kind::Connected) {
-            return Some(Event::Connected);
-        }
-        if self.take(Kind::Urgent) {
-            return Some(Event::Urgent);
-        }
-        if self.take(Kind::Readable) {
-            return Some(Event::Readable);
-        }
-        if self.take(Kind::Writable) {
-            return Some(Event::Writable);
-        }
-        if self.take(Kind::PeerClosed) {
-            return Some(Event::PeerClosed);
-        }
-        if self.take(Kind::SoftError)
-            && let Some(error) = last_error()
-        {
-            return Some(Event::SoftError(error));
-        }
-        if let State::Closed(reason) = state
-            && self.take(Kind::Closed)
-        {
-            return Some(Event::Closed(reason));
-        }
-        None
+    pub(super) fn pop(&mut self, state: State, last_error: Option<SoftError>) -> Option<Event> {
+        let closed = match state {
+            State::Closed(reason) => Some(Event::Closed(reason)),
+            _ => None,
+        };
+        [
+            (Kind::Connected, Some(Event::Connected)),
+            (Kind::Urgent, Some(Event::Urgent)),
+            (Kind::Readable, Some(Event::Readable)),
+            (Kind::Writable, Some(Event::Writable)),
+            (Kind::PeerClosed, Some(Event::PeerClosed)),
+            (Kind::SoftError, last_error.map(Event::SoftError)),
+            (Kind::Closed, closed),
+        ]
+        .into_iter()
+        .find_map(|(kind, event)| event.filter(|_| self.take(kind)))
     }
 }

@@ -14,18 +14,8 @@ pub(super) enum Due {
     Nothing,
     /// A segment as most are.
     Plain(Begun, Emitted),
-    Seldom(Seldom),
-}
-
-/// What is not to be said in few words.
-#[derive(Clone, Copy)]
-pub(super) enum Seldom {
-    /// What [`Connection::rare_data`] gives; if that is nothing, an acknowledgement if it is due.
-    Data,
     /// What [`Connection::rare_output`] gives.
     Rare,
-    /// Whatever is due: nobody has looked.
-    Any,
 }
 
 impl<T: TcpTypes> Connection<T> {
@@ -33,14 +23,8 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(always)]
     pub(super) fn due(&mut self, now: Instant) -> Due {
         self.fills_window = false;
-        let rare = |rare: &Rare| rare.reset_due.is_some() || rare.snd_up.is_some();
-        if self.state != State::Established
-            || self.rare.as_changed().is_some_and(rare)
-            || self.ack.has_past()
-            || self.ooo.has_disorder()
-            || self.probe_keepalive
-        {
-            return Due::Seldom(Seldom::Rare);
+        if self.has_rare_output() || self.ooo.has_disorder() {
+            return Due::Rare;
         }
         let data = match self.rests() {
             true => Due::Nothing,
@@ -52,22 +36,42 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// Something besides data and an acknowledgement has a say in what leaves.
+    #[inline(always)]
+    pub(super) fn has_rare_output(&self) -> bool {
+        let rare = |rare: &Rare| rare.reset_due.is_some() || rare.snd_up.is_some();
+        self.state != State::Established
+            || self.rare.as_changed().is_some_and(rare)
+            || self.ack.has_past()
+            || self.probe_keepalive
+    }
+
     /// An acknowledgement, if it is due. Of what could leave besides, nothing does.
     #[inline(always)]
-    pub(super) fn ack_due(&mut self, now: Instant) -> Due {
-        if !(self.ack.is_due() || self.challenge_due) {
+    fn ack_due(&mut self, now: Instant) -> Due {
+        if !self.owes_ack() {
             if self.trace.is_some() {
                 cold_path();
                 self.trace_held(now);
             }
             return Due::Nothing;
         }
-        // That it is acknowledged changes nothing.
-        let made = match self.snd.validates_window() {
+        Due::Plain(self.begin_ack(), self.behind_ack())
+    }
+
+    /// An acknowledgement is to leave, though no data does.
+    #[inline]
+    pub(super) fn owes_ack(&self) -> bool {
+        self.ack.is_due() || self.challenge_due
+    }
+
+    /// What follows an acknowledgement that left since no data did: that it has left changes nothing.
+    #[inline]
+    pub(super) fn behind_ack(&self) -> Emitted {
+        match self.snd.validates_window() {
             true => Emitted::MoreMayFollow,
             false => Emitted::Last,
-        };
-        Due::Plain(self.begin_ack(), made)
+        }
     }
 
     /// All has been sent, nothing of it is to leave again, and nothing is to be noted of that.
@@ -82,13 +86,13 @@ impl<T: TcpTypes> Connection<T> {
     /// The next segment with data where nothing is amiss, and nothing but the windows and what there
     /// is to send says what leaves.
     #[inline(always)]
-    pub(super) fn plain_data(&mut self, now: Instant) -> Due {
+    fn plain_data(&mut self, now: Instant) -> Due {
         if self.fin != Fin::Open
             || self.probe_window
             || self.path_mtu.is_searched()
             || !self.snd.is_plain(now)
         {
-            return Due::Seldom(Seldom::Data);
+            return Due::Rare;
         }
         let mss = self.snd.mss().get();
         let (queued, usable) = self.unsent_and_usable();
@@ -99,7 +103,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         // A closed window is the persist timer's.
         if len == 0 || (len < mss && !self.is_worth_a_segment(len, len == queued, false)) {
-            return Due::Seldom(Seldom::Data);
+            return Due::Rare;
         }
         if idle {
             cold_path();

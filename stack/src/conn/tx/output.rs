@@ -1,10 +1,9 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
-use super::due::{Due, Seldom};
+use super::due::Due;
 use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::mtu_probing::NextProbe;
-use crate::conn::rare::Rare;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
@@ -70,38 +69,8 @@ impl<T: TcpTypes> Connection<T> {
                 self.put_here(begun, now, out);
                 Some(made)
             }
-            Due::Seldom(Seldom::Data) => self.rare_data_or_ack(now, out),
-            Due::Seldom(_) => self.rare_output(now, out),
+            Due::Rare => self.rare_output(now, out),
         }
-    }
-
-    /// The same of what is not to be said in few words.
-    #[inline(always)] // One place asks.
-    pub(super) fn seldom(
-        &mut self,
-        which: Seldom,
-        now: Instant,
-        out: &mut Output,
-    ) -> Option<Emitted> {
-        match which {
-            Seldom::Data => self.rare_data_or_ack(now, out),
-            Seldom::Rare => self.rare_output(now, out),
-            Seldom::Any => self.output(now, out),
-        }
-    }
-
-    /// [`Self::output`] where more than the windows has a say.
-    #[inline]
-    fn rare_data_or_ack(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
-        if let Some(made) = self.rare_data(now, out) {
-            return Some(made);
-        }
-        let Due::Plain(begun, made) = self.ack_due(now) else {
-            return None;
-        };
-        cold_path();
-        self.put(begun, now, out);
-        Some(made)
     }
 
     /// What [`output`](Self::output) made last has left, and nothing was done since: as if it had
@@ -125,25 +94,16 @@ impl<T: TcpTypes> Connection<T> {
         }
         match self.state {
             State::Closed(_) => return None,
-            State::SynSent | State::SynReceived(_) => {
-                cold_path();
-                if self.handshake.due {
-                    let (ecn, mut tcp) = self.syn_header(now);
-                    out.ecn = ecn;
-                    self.ride_on_syn(&mut tcp, &mut out.payload);
-                    out.set_header(tcp);
-                    return Some(Emitted::MoreMayFollow);
-                }
-                if matches!(self.state, State::SynSent) {
-                    return None;
-                }
-                if self.is_early() && self.any_data(now, out).is_some() {
-                    return Some(Emitted::MoreMayFollow);
-                }
-                if !(self.ack.is_due() || self.challenge_due) {
-                    return None;
-                }
-                return Some(self.pure_ack(now, out));
+            State::SynSent | State::SynReceived(_) if self.handshake.due => {
+                let (ecn, mut tcp) = self.syn_header(now);
+                out.ecn = ecn;
+                self.ride_on_syn(&mut tcp, &mut out.payload);
+                out.set_header(tcp);
+                return Some(Emitted::MoreMayFollow);
+            }
+            State::SynSent => return None,
+            State::SynReceived(_) if !self.is_early() => {
+                return self.owes_ack().then(|| self.pure_ack(now, out));
             }
             _ => {}
         }
@@ -176,8 +136,11 @@ impl<T: TcpTypes> Connection<T> {
             let made = if more { made } else { Emitted::Last };
             return Some(made);
         }
-        if self.state != State::TimeWait && !self.rests() && self.any_data(now, out).is_some() {
-            return Some(Emitted::MoreMayFollow);
+        if self.state != State::TimeWait
+            && !self.rests()
+            && let Some(made) = self.rare_data(now, out)
+        {
+            return Some(made);
         }
         if std::mem::take(&mut self.probe_keepalive) {
             let made = self.pure_ack(now, out);
@@ -185,31 +148,15 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.seq = self.seq(self.snd.nxt()) - 1;
             return Some(made);
         }
-        if self.ack.is_due() || self.challenge_due {
-            return Some(self.pure_ack(now, out));
+        if self.owes_ack() {
+            cold_path();
+            self.pure_ack(now, out);
+            return Some(self.behind_ack());
         }
-        self.trace_held(now);
+        if self.trace.is_some() {
+            self.trace_held(now);
+        }
         None
-    }
-
-    /// The next segment with data or FIN.
-    #[inline(never)]
-    fn any_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
-        if self
-            .rare
-            .as_changed()
-            .is_some_and(|rare| rare.snd_up.is_some())
-        {
-            return self.rare_data(now, out);
-        }
-        match self.plain_data(now) {
-            Due::Nothing => None,
-            Due::Seldom(_) => self.rare_data(now, out),
-            Due::Plain(begun, made) => {
-                self.put(begun, now, out);
-                Some(made)
-            }
-        }
     }
 
     /// Whether a window that counts packets would have room for more of what is queued if it counted
@@ -221,7 +168,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// The next segment with data or FIN where more than the windows has a say.
-    #[inline(never)]
+    #[inline] // One place asks.
     fn rare_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
         loop {
             let new = self.new_data(now);
@@ -281,17 +228,13 @@ impl<T: TcpTypes> Connection<T> {
     /// [`Self::rare_data`] has given a segment. Where it would have no other it is spared the question.
     #[inline]
     fn after_rare_data(&mut self, now: Instant) -> Emitted {
-        let rare = |rare: &Rare| rare.reset_due.is_some() || rare.snd_up.is_some();
-        let more = self.state != State::Established
+        let more = self.has_rare_output()
             || self.fin != Fin::Open
             || self.probe_window
-            || self.probe_keepalive
             || self.path_mtu.is_searched()
-            || self.ack.has_past()
             || self.ack.is_due()
             || self.snd.is_idle()
-            || self.snd.is_plain(now)
-            || self.rare.as_changed().is_some_and(rare);
+            || self.snd.is_plain(now);
         if more {
             return Emitted::MoreMayFollow;
         }

@@ -1,6 +1,6 @@
 //! What leaves, as packets.
 
-use super::due::{Due, Seldom};
+use super::due::Due;
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
@@ -31,11 +31,11 @@ impl<T: TcpTypes> Connection<T> {
     pub fn transmit<R>(
         &mut self,
         now: Instant,
-        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+        mut make: impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> Option<R> {
-        let mut out = Output::default();
-        self.output(now, &mut out)?;
-        Some(self.make_of(&mut out, make))
+        let mut made = None;
+        self.transmit_into(now, &mut made, &mut make)?;
+        made
     }
 
     /// As [`transmit`](Self::transmit), put into `place`, and whether another may follow: in one piece, from
@@ -50,7 +50,7 @@ impl<T: TcpTypes> Connection<T> {
         // Let go of here, what is there is in no one's way further on.
         *place = None;
         let Some(ends) = self.ends.v4() else {
-            return self.transmit_other(Seldom::Any, now, place, make);
+            return self.transmit_other(Self::output, now, place, make);
         };
         match self.due(now) {
             Due::Nothing => None,
@@ -61,21 +61,21 @@ impl<T: TcpTypes> Connection<T> {
                 place.get_or_insert_with(|| make(Headers::Plain(&segment), payload));
                 Some(made)
             }
-            Due::Seldom(which) => self.transmit_other(which, now, place, make),
+            Due::Rare => self.transmit_other(Self::rare_output, now, place, make),
         }
     }
 
-    /// The same, of what is not plain, into an empty place.
+    /// The same, of what `output` gives, into an empty place.
     #[inline(never)]
     fn transmit_other<R>(
         &mut self,
-        which: Seldom,
+        output: fn(&mut Self, Instant, &mut Output) -> Option<Emitted>,
         now: Instant,
         place: &mut Option<R>,
         make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
     ) -> Option<Emitted> {
         let mut out = Output::default();
-        let made = self.seldom(which, now, &mut out)?;
+        let made = output(self, now, &mut out)?;
         // Each in its own place: what several ways have made would be copied once more.
         match (&out.beside, self.segment_v4(&out)) {
             (Beside::Nothing, Some(plain)) => {
@@ -86,34 +86,11 @@ impl<T: TcpTypes> Connection<T> {
             }
             _ => {
                 cold_path();
-                place.get_or_insert_with(|| self.make_of_any(&mut out, make));
+                let (ip, tcp) = (self.packet_header(&out), out.header());
+                place.get_or_insert_with(|| make(Headers::Any(&ip, &tcp), self.payload(&out)));
             }
         }
         Some(made)
-    }
-
-    /// What `make` makes of what [`output`](Self::output) made.
-    #[inline(always)]
-    fn make_of<R>(
-        &mut self,
-        out: &mut Output,
-        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
-    ) -> R {
-        match self.plain(out) {
-            Some(plain) => make(Headers::Plain(&plain), self.payload(out)),
-            None => self.make_of_any(out, make),
-        }
-    }
-
-    /// The same, whatever is in its headers.
-    #[inline(never)]
-    fn make_of_any<R>(
-        &mut self,
-        out: &mut Output,
-        make: impl FnOnce(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
-    ) -> R {
-        let ip = self.packet_header(out);
-        make(Headers::Any(&ip, &out.header()), self.payload(out))
     }
 
     /// What [`output`](Self::output) made, as a packet.
