@@ -11,7 +11,7 @@ use crate::config::{TcpConfig, WindowCount};
 use crate::recovery::SenderPolicy;
 use crate::sparse::Begins;
 use crate::trace::TimeoutCause;
-use crate::wire::{Ecn, Flags, TcpHeader};
+use crate::wire::{Ecn, Flags, PlainHeader, TcpHeader};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
 use std::net::IpAddr;
 
@@ -168,7 +168,7 @@ impl<T: TcpTypes> Connection<T> {
             // Data or FIN on the SYN-ACK.
             if !payload.is_empty() || tcp.flags.contains(Flags::FIN) {
                 let rest = self.without_syn(tcp);
-                self.on_segment(now, ecn, &rest, payload);
+                self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), payload);
             }
         } else {
             // Simultaneous open.

@@ -326,7 +326,8 @@ impl<T: TcpTypes> Connection<T> {
         if tcp.options.sack.is_empty() && self.predicts(now, &plain, payload.len()) {
             return self.on_predicted_whole(now, ecn, &plain, payload);
         }
-        self.handle_unpredicted(now, ecn, tcp, payload);
+        self.traffic.segments_in += 1;
+        self.on_segment(now, ecn, tcp, &plain, payload);
     }
 
     /// As [`handle_segment`](Self::handle_segment), of a segment with nothing rare in its header.
@@ -341,7 +342,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.predicts(now, tcp, payload.len()) {
             return self.on_predicted_whole(now, ecn, tcp, payload);
         }
-        self.handle_unpredicted(now, ecn, &tcp.header(), payload);
+        self.handle_segment(now, ecn, &tcp.header(), payload);
     }
 
     /// As [`handle_segment`](Self::handle_segment), in ESTABLISHED, of a segment with nothing rare in its
@@ -362,22 +363,6 @@ impl<T: TcpTypes> Connection<T> {
             urgent: 0,
         };
         self.on_segment_synchronized(now, ecn, heard, payload);
-    }
-
-    /// As [`handle_segment`](Self::handle_segment), of a segment that is not as predicted.
-    fn handle_unpredicted(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        tcp: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
-    ) {
-        self.traffic.segments_in += 1;
-        match self.state {
-            State::Closed(_) => {}
-            State::SynSent => self.on_segment_syn_sent(now, ecn, tcp, payload),
-            _ => self.on_segment(now, ecn, tcp, payload),
-        }
     }
 
     /// Reads a word of each cache line that a segment touches, one after the other as the fields

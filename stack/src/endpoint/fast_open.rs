@@ -2,6 +2,7 @@
 //! a SYN.
 
 use super::Endpoint;
+use super::clock::{self, Clock};
 use super::demux::FourTuple;
 use super::listen::ListenerId;
 use crate::config::TcpConfig;
@@ -11,7 +12,6 @@ use crate::fast_open::{
 };
 use crate::siphash::SipKey;
 use crate::wire::{FastOpenCookie, FastOpenForm, FastOpenOption, TcpHeader};
-use hashbrown::HashTable;
 use narrows_congestion::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
 
@@ -53,93 +53,20 @@ enum Known {
     },
 }
 
-struct Entry {
-    key: Key,
-    known: Known,
-    /// Used since the hand last came by.
-    used: bool,
-}
-
-/// Cookies by address pair, failures by address pair and port. When full, what was not used for
-/// longest, or nearly so, makes room (the clock algorithm).
-pub(super) struct Memory {
-    secret: SipKey,
-    capacity: usize,
-    index: HashTable<u32>,
-    entries: Vec<Entry>,
-    hand: usize,
-}
+/// Cookies by address pair, failures by address pair and port.
+pub(super) struct Memory(Clock<Key, Known>);
 
 impl Memory {
     pub(super) fn new(capacity: u32, secret: SipKey) -> Self {
-        Self {
-            secret,
-            capacity: capacity as usize,
-            index: HashTable::new(),
-            entries: Vec::new(),
-            hand: 0,
-        }
-    }
-
-    fn get(&mut self, key: Key) -> Option<&mut Known> {
-        let entries = &self.entries;
-        let found = self.index.find(hash(&self.secret, &key), |&at| {
-            entries.get(at as usize).is_some_and(|e| e.key == key)
-        });
-        let at = *found? as usize;
-        let entry = self.entries.get_mut(at)?;
-        entry.used = true;
-        Some(&mut entry.known)
+        Self(Clock::new(capacity, secret))
     }
 
     /// Remember `known`, if need be in place of something else.
     fn put(&mut self, key: Key, known: Known) {
-        if let Some(old) = self.get(key) {
+        if let Some(old) = self.0.get(&key) {
             *old = known;
-            return;
-        }
-        let entry = Entry {
-            key,
-            known,
-            used: false,
-        };
-        let at = if self.entries.len() < self.capacity {
-            self.entries.push(entry);
-            self.entries.len() - 1
         } else {
-            let Some(at) = self.victim() else {
-                return;
-            };
-            self.unlist(at);
-            self.entries[at] = entry;
-            at
-        };
-        let Self {
-            secret,
-            index,
-            entries,
-            ..
-        } = self;
-        index.insert_unique(hash(secret, &key), at as u32, |&at| {
-            hash(secret, &entries[at as usize].key)
-        });
-    }
-
-    fn unlist(&mut self, at: usize) {
-        let hash = hash(&self.secret, &self.entries[at].key);
-        if let Ok(found) = self.index.find_entry(hash, |&place| place as usize == at) {
-            found.remove();
-        }
-    }
-
-    fn victim(&mut self) -> Option<usize> {
-        loop {
-            let at = self.hand;
-            let entry = self.entries.get_mut(at)?;
-            self.hand = (at + 1) % self.capacity;
-            if !std::mem::take(&mut entry.used) {
-                return Some(at);
-            }
+            self.0.get_or_insert(key, known, |_| false);
         }
     }
 
@@ -153,13 +80,13 @@ impl Memory {
         now: Instant,
     ) -> Option<FastOpenStart> {
         let (path, service) = keys(tuple);
-        if let Some(Known::Failing { in_a_row, last }) = self.get(service)
+        if let Some(Known::Failing { in_a_row, last }) = self.0.get(&service)
             && *in_a_row > 1
             && now.since(*last) < REST * (1 << (*in_a_row).min(MOST_DOUBLINGS))
         {
             return None;
         }
-        let (cookie, mss, form) = match self.get(path) {
+        let (cookie, mss, form) = match self.0.get(&path) {
             Some(Known::Server {
                 cookie, mss, form, ..
             }) => (*cookie, *mss, *form),
@@ -185,12 +112,12 @@ impl Memory {
         let (path, service) = keys(tuple);
         match report.finding {
             Finding::Passes => {
-                if let Some(Known::Failing { in_a_row, .. }) = self.get(service) {
+                if let Some(Known::Failing { in_a_row, .. }) = self.0.get(&service) {
                     *in_a_row = 0;
                 }
             }
             Finding::Fails => {
-                let before = match self.get(service) {
+                let before = match self.0.get(&service) {
                     Some(Known::Failing { in_a_row, .. }) => *in_a_row,
                     _ => 0,
                 };
@@ -200,7 +127,7 @@ impl Memory {
             }
             Finding::Nothing => {}
         }
-        let (old_cookie, old_mss, old_form, old_tried) = match self.get(path) {
+        let (old_cookie, old_mss, old_form, old_tried) = match self.0.get(&path) {
             Some(Known::Server {
                 cookie,
                 mss,
@@ -246,12 +173,12 @@ fn keys(tuple: &FourTuple) -> (Key, Key) {
     (of(0), of(tuple.remote.port()))
 }
 
-fn hash(secret: &SipKey, key: &Key) -> u64 {
-    let tuple = FourTuple {
-        local: SocketAddr::new(key.local, 0),
-        remote: SocketAddr::new(key.remote, key.port),
-    };
-    secret.sip13(tuple.words())
+impl clock::Key for Key {
+    fn hash(&self, secret: &SipKey) -> u64 {
+        let local = SocketAddr::new(self.local, 0);
+        let tuple = FourTuple::new(local, SocketAddr::new(self.remote, self.port));
+        secret.sip13(tuple.words())
+    }
 }
 
 /// What is to become of a SYN.

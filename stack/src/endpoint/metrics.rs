@@ -3,9 +3,9 @@
 //! Optional, bounded, and by remote address: the next connection to the same host starts with
 //! the round-trip time, slow-start threshold and path MTU of the last.
 
+use super::clock::{Clock, Key};
 use crate::siphash::SipKey;
 use core::fmt;
-use hashbrown::HashTable;
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::net::IpAddr;
 
@@ -49,21 +49,14 @@ impl Default for MetricsConfig {
 /// room (the clock algorithm).
 pub struct MetricsCache {
     config: MetricsConfig,
-    secret: SipKey,
-    /// Places in `entries` by address.
-    index: HashTable<u32>,
-    entries: Vec<Entry>,
-    hand: usize,
+    entries: Clock<IpAddr, Entry>,
 }
 
 #[derive(Clone, Copy)]
 struct Entry {
-    addr: IpAddr,
     metrics: PathMetrics,
     updated: Instant,
     path_mtu_updated: Instant,
-    /// Used since the hand last came by.
-    used: bool,
 }
 
 impl fmt::Debug for MetricsCache {
@@ -78,13 +71,8 @@ impl fmt::Debug for MetricsCache {
 impl MetricsCache {
     /// An empty cache; `secret` keeps peers from choosing addresses that collide.
     pub fn new(config: MetricsConfig, secret: SipKey) -> Self {
-        Self {
-            config,
-            secret,
-            index: HashTable::new(),
-            entries: Vec::new(),
-            hand: 0,
-        }
+        let entries = Clock::new(config.capacity, secret);
+        Self { config, entries }
     }
 
     /// How many hosts are remembered, forgotten ones that still hold their place included.
@@ -94,17 +82,15 @@ impl MetricsCache {
 
     /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     /// What a new connection to `addr` may start with.
     pub fn get(&mut self, addr: IpAddr, now: Instant) -> PathMetrics {
-        let place = self.find(addr);
-        let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) else {
-            return PathMetrics::default();
-        };
-        entry.used = true;
-        entry.fresh(&self.config, now)
+        match self.entries.get(&addr) {
+            Some(entry) => entry.fresh(&self.config, now),
+            None => PathMetrics::default(),
+        }
     }
 
     /// A connection to `addr` ended, or tells while it runs: merge what it learned.
@@ -114,14 +100,16 @@ impl MetricsCache {
     /// mean of old and new. The path MTU is replaced.
     pub fn update(&mut self, addr: IpAddr, learned: &PathMetrics, now: Instant) {
         let config = self.config;
-        if config.capacity == 0 || *learned == PathMetrics::default() {
+        if *learned == PathMetrics::default() {
             return;
         }
-        let place = match self.find(addr) {
-            Some(place) => place,
-            None => self.entry_of(addr, now),
+        let nothing = Entry {
+            metrics: PathMetrics::default(),
+            updated: now,
+            path_mtu_updated: now,
         };
-        let Some(entry) = self.entries.get_mut(place) else {
+        let is_stale = |entry: &Entry| now.since(entry.updated) > config.max_age;
+        let Some(entry) = self.entries.get_or_insert(addr, nothing, is_stale) else {
             return;
         };
         let old = entry.fresh(&config, now);
@@ -141,64 +129,6 @@ impl MetricsCache {
         entry.updated = now;
         if learned.path_mtu.is_some() {
             entry.path_mtu_updated = now;
-        }
-    }
-
-    fn find(&self, addr: IpAddr) -> Option<usize> {
-        let found = self.index.find(hash(&self.secret, addr), |&place| {
-            self.entries
-                .get(place as usize)
-                .is_some_and(|entry| entry.addr == addr)
-        });
-        found.map(|&place| place as usize)
-    }
-
-    /// A place for a new address, if need be another's.
-    fn entry_of(&mut self, addr: IpAddr, now: Instant) -> usize {
-        let entry = Entry {
-            addr,
-            metrics: PathMetrics::default(),
-            updated: now,
-            path_mtu_updated: now,
-            used: false,
-        };
-        let place = if self.entries.len() < self.config.capacity as usize {
-            self.entries.push(entry);
-            self.entries.len() - 1
-        } else {
-            let victim = self.victim(now);
-            let hash = hash(&self.secret, self.entries[victim].addr);
-            if let Ok(found) = self
-                .index
-                .find_entry(hash, |&place| place as usize == victim)
-            {
-                found.remove();
-            }
-            self.entries[victim] = entry;
-            victim
-        };
-        let Self {
-            secret,
-            index,
-            entries,
-            ..
-        } = self;
-        index.insert_unique(hash(secret, addr), place as u32, |&place| {
-            hash(secret, entries[place as usize].addr)
-        });
-        place
-    }
-
-    /// The next place that has not been used since the hand last passed, or is out of date.
-    fn victim(&mut self, now: Instant) -> usize {
-        loop {
-            let place = self.hand;
-            self.hand = (self.hand + 1) % self.entries.len();
-            let entry = &mut self.entries[place];
-            if !entry.used || now.since(entry.updated) > self.config.max_age {
-                return place;
-            }
-            entry.used = false;
         }
     }
 }
@@ -224,10 +154,12 @@ fn merge<T>(old: Option<T>, new: Option<T>, with: impl FnOnce(T, T) -> T) -> Opt
     }
 }
 
-fn hash(secret: &SipKey, addr: IpAddr) -> u64 {
-    match addr {
-        IpAddr::V4(addr) => secret.sip13([u64::from(addr.to_bits())]),
-        IpAddr::V6(addr) => secret.sip13([(addr.to_bits() >> 64) as u64, addr.to_bits() as u64]),
+impl Key for IpAddr {
+    fn hash(&self, secret: &SipKey) -> u64 {
+        match self {
+            Self::V4(addr) => secret.sip13([u64::from(addr.to_bits())]),
+            Self::V6(addr) => secret.sip13([(addr.to_bits() >> 64) as u64, addr.to_bits() as u64]),
+        }
     }
 }
 
@@ -317,10 +249,11 @@ mod tests {
         for n in 1..1_000 {
             assert_eq!(c.get(host(0), at(1)), rtt(7));
             c.update(host(n), &rtt(u64::from(n)), at(1));
-            assert!(c.find(host(n)).is_some());
-            assert!(c.len() <= 8 && c.index.len() == c.len());
+            assert!(c.entries.holds(&host(n)));
+            assert!(c.len() <= 8);
         }
-        assert_eq!((0..1_000).filter(|&n| c.find(host(n)).is_some()).count(), 8);
+        let held = (0..1_000).filter(|&n| c.entries.holds(&host(n)));
+        assert_eq!(held.count(), 8);
         // When all are in use, one still makes room.
         for n in 0..1_000 {
             c.get(host(n), at(1));

@@ -8,6 +8,7 @@
 
 pub mod challenge;
 mod chunks;
+mod clock;
 mod cold;
 mod config;
 mod cookies;

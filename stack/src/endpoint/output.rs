@@ -109,16 +109,10 @@ impl<T: TcpTypes> Endpoint<T> {
                 return Made::Packet;
             }
         }
-        while self.first_dirty != LAST {
-            if let Some(conn) = self.first_to_ask(now)
-                && let Some(emitted) = conn.transmit_into(now, place, &mut make)
-            {
-                self.finished |= emitted == Emitted::Last;
-                return Made::Packet;
-            }
-            self.settle_asked(now);
+        match self.next_conn(now, |conn| conn.transmit_into(now, place, &mut make)) {
+            Some(_) => Made::Packet,
+            None => Made::Nothing,
         }
-        Made::Nothing
     }
 
     /// Writes the packet that leaves next into `out`, which is blank: at most `max` bytes of
@@ -133,11 +127,11 @@ impl<T: TcpTypes> Endpoint<T> {
         if self.has_strays {
             return Some(NextOutput::Stray);
         }
-        let next = |conn: &mut Connection<T>, out: &mut Output| match max {
+        let next = |conn: &mut Connection<T>| match max {
             0 => conn.output(now, out),
             _ => conn.output_burst(now, max, out),
         };
-        self.next_conn(now, out, next).map(NextOutput::Conn)
+        self.next_conn(now, next).map(NextOutput::Conn)
     }
 
     #[cold]
@@ -153,13 +147,12 @@ impl<T: TcpTypes> Endpoint<T> {
     fn next_conn(
         &mut self,
         now: Instant,
-        out: &mut Output,
-        mut next: impl FnMut(&mut Connection<T>, &mut Output) -> Option<Emitted>,
+        mut next: impl FnMut(&mut Connection<T>) -> Option<Emitted>,
     ) -> Option<u32> {
         while self.first_dirty != LAST {
             let slot = self.first_dirty;
             if let Some(conn) = self.first_to_ask(now)
-                && let Some(emitted) = next(conn, out)
+                && let Some(emitted) = next(conn)
             {
                 self.finished |= emitted == Emitted::Last;
                 return Some(slot);

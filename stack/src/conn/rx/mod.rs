@@ -39,19 +39,21 @@ impl<'a> Heard<'a> {
 }
 
 impl<T: TcpTypes> Connection<T> {
-    /// A segment in any state but SYN-SENT and CLOSED.
+    /// A segment in any state; `tcp` is what is plain of its `header`.
     pub(super) fn on_segment(
         &mut self,
         now: Instant,
         ecn: Ecn,
         header: &TcpHeader,
+        tcp: &PlainHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
-        if matches!(self.state, State::SynReceived(_)) {
-            return self.on_segment_syn_received(now, ecn, header, payload);
+        match self.state {
+            State::Closed(_) => {}
+            State::SynSent => self.on_segment_syn_sent(now, ecn, header, payload),
+            State::SynReceived(_) => self.on_segment_syn_received(now, ecn, header, tcp, payload),
+            _ => self.on_segment_synchronized(now, ecn, Heard::of(header, tcp), payload),
         }
-        let tcp = PlainHeader::of(header);
-        self.on_segment_synchronized(now, ecn, Heard::of(header, &tcp), payload);
     }
 
     /// A segment in a synchronised state.

@@ -41,6 +41,7 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
         ecn: Ecn,
         tcp: &TcpHeader,
+        plain: &PlainHeader,
         payload: <T::Recv as RecvBuffer>::Payload<'_>,
     ) {
         // Simultaneous open: the SYN has been seen, the rest of the peer's SYN-ACK has not
@@ -51,12 +52,11 @@ impl<T: TcpTypes> Connection<T> {
             && tcp.seq == self.irs
         {
             let rest = self.without_syn(tcp);
-            self.on_segment(now, ecn, &rest, payload);
+            self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), payload);
             self.ack.force();
             return;
         }
-        let plain = PlainHeader::of(tcp);
-        let Some(seg) = self.admit(now, &plain, payload.len()) else {
+        let Some(seg) = self.admit(now, plain, payload.len()) else {
             return;
         };
         if !self.acknowledges_syn(tcp.ack) {
@@ -80,7 +80,7 @@ impl<T: TcpTypes> Connection<T> {
         if matches!(self.state, State::Closed(_)) {
             return;
         }
-        self.on_acknowledged(now, ecn, Heard::of(tcp, &plain), &seg, payload);
+        self.on_acknowledged(now, ecn, Heard::of(tcp, plain), &seg, payload);
         if queued > 0 && seg.start < queued as i64 && seg.text_len > 0 {
             // It was not acknowledged: sending it again was right, and is not worth a report.
             self.ooo.forget_dsack();
