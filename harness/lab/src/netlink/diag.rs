@@ -46,8 +46,7 @@ impl Netlink {
         };
         let request = Request::new().op_tcp_diag_dump(&header);
         let found = self.ask(&request, |(of, known)| {
-            // The kernel looks at the ports only.
-            let same = (of.sockid.src, of.sockid.dst) == (header.sockid.src, header.sockid.dst);
+            let same = have_same_addresses(&of.sockid, &header.sockid);
             known.get_tcp_info().ok().filter(|_| same).map(Known::from)
         })?;
         found.into_iter().flatten().next().ok_or_else(|| {
@@ -67,10 +66,15 @@ fn sockid((local, remote): (SocketAddrV4, SocketAddrV4)) -> Sockid {
     id
 }
 
+/// The kernel looks at the ports only.
+fn have_same_addresses(found: &Sockid, asked: &Sockid) -> bool {
+    (found.src, found.dst) == (asked.src, asked.dst)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+    use std::net::Ipv4Addr;
 
     #[test]
     fn a_threshold_is_known_once_there_is_one() {
@@ -88,18 +92,13 @@ mod tests {
 
     #[test]
     fn a_connection_is_found_by_its_ends() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let ends = [stream.local_addr(), stream.peer_addr()].map(Result::unwrap);
-        let [SocketAddr::V4(local), SocketAddr::V4(mut remote)] = ends else {
-            unreachable!("both are of IPv4");
-        };
-        let mut netlink = Netlink::open_diag().unwrap();
-        let known = netlink.known((local, remote)).unwrap();
-        assert!(known.round_trip > Duration::ZERO);
+        let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, host), port);
+        let asked = sockid((end(1, 5_000), end(2, 80)));
+        assert_eq!((asked.sport(), asked.dport()), (5_000, 80));
+        let is_found = |ends| have_same_addresses(&sockid(ends), &asked);
+        assert!(is_found((end(1, 5_000), end(2, 80))));
         // Of the same ports.
-        remote.set_ip(Ipv4Addr::new(127, 0, 0, 2));
-        let e = netlink.known((local, remote)).unwrap_err();
-        assert_eq!(e.kind(), io::ErrorKind::NotFound);
+        assert!(!is_found((end(1, 5_000), end(3, 80))));
+        assert!(!is_found((end(3, 5_000), end(2, 80))));
     }
 }
