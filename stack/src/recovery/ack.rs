@@ -12,7 +12,7 @@ use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{
-    AckSample, ByteCount, CaState, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
+    AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
 };
 
 /// What an acceptable acknowledgement says, unwrapped and checked.
@@ -329,7 +329,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             rtt: &self.rtt,
             mss: self.mss,
             sack_ok: self.policy.sack,
-            ca_state: self.episode.state,
+            ca_state: self.episode.state(),
             recovery_point: self.recover,
             dup_thresh: self.policy.dup_thresh,
             round_start: seen.round_start,
@@ -372,18 +372,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.rare.asked.held_until = now + self.current_rto();
             }
         }
-        match self.episode.state {
-            CaState::Cwr if self.is_idle() => {
+        match self.episode {
+            Episode::Cwr { .. } if self.is_idle() => {
                 cold_path();
                 self.leave_episode(now, trace);
             }
-            CaState::Open if seen.duplicate || !self.board.sacked().is_zero() => {
+            Episode::Open if seen.duplicate || !self.board.sacked().is_zero() => {
                 cold_path();
-                self.enter(Episode::new(CaState::Disorder), trace);
+                self.enter(Episode::Disorder, trace);
             }
-            CaState::Disorder if self.dup_acks == 0 && self.board.sacked().is_zero() => {
+            Episode::Disorder if self.dup_acks == 0 && self.board.sacked().is_zero() => {
                 cold_path();
-                self.enter(Episode::new(CaState::Open), trace);
+                self.enter(Episode::Open, trace);
             }
             _ => {}
         }
@@ -425,7 +425,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         advanced: bool,
         repaired: bool,
     ) {
-        if let Some(prr) = &mut self.episode.prr {
+        if let Some(prr) = self.episode.prr_mut() {
             let goes_well = match prr.bound() {
                 Bound::Rfc9937 => advanced,
                 Bound::Linux43 => repaired,
@@ -447,7 +447,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(crate) fn is_concerned(&self) -> bool {
         let rare = self.rare.as_changed();
         self.una != self.nxt
-            || self.episode.state != CaState::Open
+            || !self.episode.is_open()
             || rare.is_some_and(|rare| rare.undo.is_some() || rare.tlp.is_some())
             || self.probing_window
     }
@@ -469,7 +469,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if duplicate {
             // After a timeout all of the flight counts as lost: only data sent since can leave
             // the pipe.
-            if self.episode.state == CaState::Loss && self.nxt <= self.recover {
+            if matches!(self.episode, Episode::Loss { .. }) && self.nxt <= self.recover {
                 return delivered;
             }
             let now_for = stood_for.saturating_add(1).min(room).max(stood_for);
@@ -483,9 +483,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let counted = acked_segments.saturating_sub(1).min(stood_for);
         // Outside of an episode there is no other hole for the rest to be above: those ACKs
         // were of duplicates.
-        let left = match self.episode.state {
-            CaState::Recovery | CaState::Loss => (stood_for - counted).min(room),
-            CaState::Open | CaState::Disorder | CaState::Cwr => 0,
+        let left = match self.episode {
+            Episode::Recovery { .. } | Episode::Loss { .. } => (stood_for - counted).min(room),
+            Episode::Open | Episode::Disorder | Episode::Cwr { .. } => 0,
         };
         self.board.set_reno_sacked(left, self.mss);
         delivered - self.mss * u64::from(counted)
@@ -495,7 +495,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// reduction began, lest more of them than segments left let more out (RFC 9937 section 6.2).
     fn reno_sacked_bound(&self) -> u32 {
         let bound = |prr: &Prr| prr.recover_fs().get() / self.mss.get().max(1);
-        let segments = self.episode.prr.as_deref().map_or(u64::MAX, bound);
+        let segments = self.episode.prr().map_or(u64::MAX, bound);
         u32::try_from(segments).unwrap_or(u32::MAX)
     }
 
@@ -503,12 +503,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// restarts the timer, so that a window with many holes ends in a timeout instead of one
     /// retransmission per round trip. Unless the detector is the slow but steady one of section 4.
     pub(super) fn restarts_rto(&mut self) -> bool {
-        if self.episode.state != CaState::Recovery || self.policy.sack {
-            return true;
+        if let Episode::Recovery { partial_acks, .. } = &mut self.episode
+            && !self.policy.sack
+        {
+            cold_path();
+            *partial_acks += 1;
+            return match self.detector.partial_acks() {
+                PartialAcks::Impatient => *partial_acks == 1,
+                PartialAcks::SlowButSteady => true,
+            };
         }
-        cold_path();
-        self.episode.partial_acks += 1;
-        self.episode.partial_acks == 1 || self.detector.partial_acks() == PartialAcks::SlowButSteady
+        true
     }
 
     fn tail_loss_probe_ack(
@@ -535,7 +540,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                     trace(TraceEvent::Congestion(CongestionEvent::Loss));
                     self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
                 } else {
-                    self.episode.lost_beyond = true;
+                    self.episode.set_lost_beyond(true);
                 }
             }
         }

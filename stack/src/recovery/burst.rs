@@ -2,14 +2,14 @@
 //! once, recorded one by one.
 
 use super::sender::Sender;
-use narrows_congestion::{CaState, CongestionControl, Instant, RtoPolicy};
+use narrows_congestion::{CongestionControl, Instant, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many full segments of new data may leave after one that has just left, where only the
     /// congestion window has a say in it. Zero where more has (loss recovery, probes, pacing):
     /// [`next_segment`](Self::next_segment) knows about each.
     pub fn full_segments(&self, now: Instant) -> u64 {
-        let plain = self.episode.state == CaState::Open
+        let plain = self.episode.is_open()
             && !self.probe_due
             && self.rare.asked.packets.is_none()
             && self.rare.asked.held_until <= now

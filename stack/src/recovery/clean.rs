@@ -9,9 +9,7 @@ use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use crate::trace::TraceEvent;
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{
-    AckSample, ByteCount, CaState, CongestionControl, Duration, Instant, RtoPolicy,
-};
+use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Whether an acknowledgement of `ack` that says nothing else is clean: it covers a segment,
@@ -19,7 +17,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// was before only a D-SACK could still tell.
     #[inline(always)] // Of each ACK.
     pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
-        self.episode.state == CaState::Open
+        self.episode.is_open()
             && ack - self.una < BURST * self.mss.get()
             && self.board.is_clean_to(ack)
             && self.rare.as_changed().is_none_or(|rare| {
@@ -351,7 +349,7 @@ mod tests {
         for (step, ms) in steps.iter().zip(1..) {
             apply(&mut s, step, now + Duration::from_millis(ms), true);
         }
-        assert!(s.rare.undo.is_some() && s.episode.is_settled() && !s.is_idle());
+        assert!(s.rare.undo.is_some() && s.episode.is_open() && !s.is_idle());
         let now = now + Duration::from_millis(9);
         assert!(apply(&mut s, &Step::Ack(MSS), now, true));
         assert!(s.rare.undo.is_some());

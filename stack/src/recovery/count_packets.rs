@@ -47,7 +47,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn end_grant(&mut self) {
         if self.rare.asked.packets.is_some() {
             // F-RTO asks for new data before anything else is decided: two segments at most.
-            self.policy.max_segments = match self.episode.frto {
+            self.policy.max_segments = match self.episode.frto() {
                 Frto::Off => 0,
                 _ => self.board.len() + 2,
             };
@@ -67,7 +67,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let mss = self.mss.get().max(1);
         let in_flight = self.board.packets_in_flight();
-        let room = match &self.episode.prr {
+        let room = match self.episode.prr() {
             Some(prr) => prr.allowance().get().div_ceil(mss),
             None => (self.cc.cwnd().get() / mss).saturating_sub(in_flight),
         };

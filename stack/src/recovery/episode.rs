@@ -11,7 +11,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The episode becomes another.
     #[inline(never)] // A few times an episode.
     pub(super) fn enter(&mut self, episode: Episode, trace: &mut impl FnMut(TraceEvent)) {
-        let (from, to) = (self.episode.state, episode.state);
+        let (from, to) = (self.episode.state(), episode.state());
         if from != to {
             trace(TraceEvent::CaState { from, to });
         }
@@ -20,16 +20,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// No episode is under way any more.
     fn between_episodes(&self) -> Episode {
-        Episode::new(match self.board.sacked().is_zero() {
-            true => CaState::Open,
-            false => CaState::Disorder,
-        })
+        if self.board.sacked().is_zero() {
+            Episode::Open
+        } else {
+            Episode::Disorder
+        }
     }
 
     /// Where an undone reduction leaves the sender: reduced if an earlier one is to be answered for.
     pub(super) fn after_undo(&self) -> Episode {
         if self.rare.answered > self.una {
-            Episode::new(CaState::Cwr)
+            Episode::Cwr {
+                prr: None,
+                lost_beyond: false,
+            }
         } else {
             self.between_episodes()
         }
@@ -45,7 +49,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         trace: &mut impl FnMut(TraceEvent),
     ) -> bool {
         let complete = self.una >= self.recover;
-        let was = self.episode.state;
+        let was = self.episode.state();
         let leave = match was {
             CaState::Open | CaState::Disorder => false,
             CaState::Cwr => complete && (self.una > self.recover || !self.holds_cuts()),
@@ -64,7 +68,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) -> bool {
-        let lost_beyond = self.episode.lost_beyond;
+        let lost_beyond = self.episode.lost_beyond();
         self.force_one = false;
         // The D-SACKs for what was retransmitted may be still to come.
         if let Some(undo) = Rare::undo(&mut self.rare) {

@@ -2,8 +2,9 @@
 
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
+use super::state::Episode;
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{ByteCount, CaState, CongestionControl, Instant, RtoPolicy};
+use narrows_congestion::{ByteCount, CongestionControl, Instant, RtoPolicy};
 
 /// RFC 3042 section 2: segments beyond the window, for the first duplicate ACKs.
 const LIMITED_TRANSMIT: u32 = 2;
@@ -49,19 +50,19 @@ pub(crate) enum Follows {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many bytes congestion control lets out now.
     pub(super) fn allowance(&self) -> ByteCount {
-        if let Some(prr) = &self.episode.prr {
-            return prr.allowance();
-        }
         let pipe = self.board.pipe();
-        match self.episode.state {
+        match &self.episode {
+            Episode::Recovery { prr: Some(prr), .. } | Episode::Cwr { prr: Some(prr), .. } => {
+                prr.allowance()
+            }
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
             // data still counts. So do copies that an undone recovery has in flight.
-            CaState::Disorder if !self.policy.limited_transmit => {
+            Episode::Disorder if !self.policy.limited_transmit => {
                 self.cc.cwnd() - ByteCount::new(self.nxt - self.una).max(pipe)
             }
             // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
             // the two segments of RFC 3042. `pipe` has left out what each of them stands for.
-            state if !self.policy.sack && state != CaState::Recovery => {
+            episode if !self.policy.sack && !matches!(episode, Episode::Recovery { .. }) => {
                 let granted = if self.policy.limited_transmit {
                     LIMITED_TRANSMIT
                 } else {
@@ -78,7 +79,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// leaves: what [`Self::next_segment`] answers follows from them alone.
     #[inline(always)] // Of each packet.
     pub(crate) fn is_plain(&self, now: Instant) -> bool {
-        self.episode.state == CaState::Open
+        self.episode.is_open()
             && !self.board.has_holes()
             && self.has_records()
             && !self.probe_due
@@ -117,7 +118,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Nothing of what is outstanding is to leave again, and nobody is to hear that nothing leaves.
     #[inline]
     pub(crate) fn rests(&self) -> bool {
-        self.episode.state == CaState::Open
+        self.episode.is_open()
             && !self.board.has_holes()
             && !self.probe_due
             && !self.validates
@@ -170,7 +171,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // A window below one segment spreads them by its pacing rate.
         let stuck = self.board.pipe().is_zero();
         let new_data = new_data && self.has_records();
-        let frto = self.episode.frto;
+        let frto = self.episode.frto();
         let held = frto.holds_retransmissions(new_data);
         if let Some(segment) = lost
             && !held
@@ -250,7 +251,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     #[inline]
     fn may_speculate(&self) -> bool {
-        self.episode.state == CaState::Recovery && self.allowance() >= self.mss
+        matches!(self.episode, Episode::Recovery { .. }) && self.allowance() >= self.mss
     }
 
     /// New data could have left but the congestion window did not admit it.

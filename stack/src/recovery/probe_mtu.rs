@@ -4,15 +4,16 @@ use super::mtu_probe::{MtuProbe, ProbeFate};
 use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
+use super::state::Episode;
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{ByteCount, CaState, CongestionControl, RtoPolicy};
+use narrows_congestion::{ByteCount, CongestionControl, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Nothing is wrong, as far as is known: a loss now would be the probe's.
     pub fn may_probe_mtu(&self) -> bool {
         self.rare.asked.mtu_probe.is_none()
             && !self.probe_due
-            && self.episode.state == CaState::Open
+            && self.episode.is_open()
             && self.backoff == 0
             && self.dup_acks == 0
             && self.board.sacked().is_zero()
@@ -95,8 +96,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         cold_path();
         if self.is_mtu_probe(segment.start) {
-            self.settle_probe(match self.episode.state {
-                CaState::Loss => ProbeFate::TimedOut,
+            self.settle_probe(match self.episode {
+                Episode::Loss { .. } => ProbeFate::TimedOut,
                 _ => ProbeFate::Inconclusive,
             });
         }

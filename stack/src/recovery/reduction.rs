@@ -8,7 +8,7 @@ use super::state::Episode;
 use crate::config::RecoverySending;
 use crate::trace::TraceEvent;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Instant, RtoPolicy, Spurious,
+    ByteCount, CongestionControl, CongestionEvent, Instant, RtoPolicy, Spurious,
 };
 
 /// What was outstanding when news of congestion came. An ACK that brings it and moves SND.UNA does
@@ -46,13 +46,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rare.counted.lost_bytes += bytes.get();
         self.rate.on_lost(bytes);
         trace(TraceEvent::Lost { bytes });
-        if let CaState::Open | CaState::Disorder | CaState::Cwr = self.episode.state {
+        if let Episode::Open | Episode::Disorder | Episode::Cwr { .. } = self.episode {
             self.enter_recovery(flight, now, trace);
             return;
         }
         let judged = self.board.judged();
         if judged.end > self.rare.answered {
-            self.episode.lost_beyond = true;
+            self.episode.set_lost_beyond(true);
         }
         if judged.first_again {
             self.count_first_lost_again(now);
@@ -60,8 +60,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.is_lost_again() {
             self.lower_window(flight, now, trace);
             // After a timeout slow start sends, not PRR.
-            if self.episode.state == CaState::Recovery {
-                self.episode.prr = self.new_prr(flight);
+            if let Episode::Recovery { .. } = self.episode {
+                let renewed = self.new_prr(flight);
+                if let Episode::Recovery { prr, .. } = &mut self.episode {
+                    *prr = renewed;
+                }
             }
             self.recover = self.nxt;
             self.rare.counted.lost_again += 1;
@@ -70,7 +73,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         // RFC 6582 section 3.2 step 3: a partial ACK retransmits the next segment whatever
         // the window says; without SACK nothing else would ask for it.
-        self.force_one |= self.episode.state == CaState::Recovery && !self.policy.sack;
+        self.force_one |= matches!(self.episode, Episode::Recovery { .. }) && !self.policy.sack;
     }
 
     /// The episode is over, and beyond what it answered for more was lost, of which most has been
@@ -100,7 +103,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     fn enter_recovery(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
         // A window already reduced for ECN is not reduced again for loss in the same window.
-        let reduce = self.episode.state != CaState::Cwr
+        let reduce = !matches!(self.episode, Episode::Cwr { .. })
             || self.board.judged().end > self.rare.answered
             || self.is_lost_again();
         self.rare.counted.fast_recoveries += 1;
@@ -116,13 +119,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let prr = match reduce {
             true => self.new_prr(flight),
-            false => self.episode.prr.take(),
+            false => self.episode.take_prr(),
         };
         self.recover = self.nxt;
-        let episode = Episode {
+        let episode = Episode::Recovery {
             prr,
-            lost_beyond: self.episode.lost_beyond,
-            ..Episode::new(CaState::Recovery)
+            lost_beyond: self.episode.lost_beyond(),
+            partial_acks: 0,
         };
         self.enter(episode, trace);
     }
@@ -139,7 +142,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn note_answered(&mut self, now: Instant) {
         self.rare.answered = self.nxt;
         self.rare.lowered_at = now;
-        self.episode.lost_beyond = false;
+        self.episode.set_lost_beyond(false);
     }
 
     /// Reduce the window where there is nothing to find: for a mark, or what was repaired.
@@ -161,10 +164,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             true => !flight.recover_fs.is_zero(),
             false => !self.is_idle() && flight.recover_fs > self.reduced_window(),
         };
-        let mut episode = Episode::new(CaState::Cwr);
-        if spread {
-            episode.prr = self.new_prr(flight);
-        }
+        let episode = Episode::Cwr {
+            prr: if spread { self.new_prr(flight) } else { None },
+            lost_beyond: false,
+        };
         self.enter(episode, trace);
         // After a reduction for whatever reason (RFC 3168 section 6.1.2).
         self.cwr_due = true;

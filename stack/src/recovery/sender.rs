@@ -150,7 +150,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             rtt,
             rate: RateEstimator::of(&needs),
             local_drops: 0,
-            episode: Episode::new(CaState::Open),
+            episode: Episode::Open,
             recover: start,
             force_one: false,
             dup_acks: 0,
@@ -203,7 +203,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
     /// Where loss recovery stands.
     pub fn ca_state(&self) -> CaState {
-        self.episode.state
+        self.episode.state()
     }
     /// Counters.
     pub fn stats(&self) -> SenderStats {
@@ -272,7 +272,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let mut view = FlowView::new(now, self.mss, &self.rtt);
         view.in_flight = self.board.pipe();
         view.flight_size = ByteCount::new(self.nxt - self.una);
-        view.ca_state = self.episode.state;
+        view.ca_state = self.episode.state();
         view.cwnd_limited = cwnd_limited;
         f(&mut self.cc, &view);
     }
@@ -291,7 +291,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.nxt = end;
         self.rate
             .on_sent((start, end), now, idle, || self.board.pipe());
-        self.episode.frto.on_new_data();
+        if let Some(frto) = self.episode.frto_mut() {
+            cold_path();
+            frto.on_new_data();
+        }
         self.after_send(bytes, false, now);
         if self.rto_at.is_none() {
             self.arm_rto(now);
@@ -313,7 +316,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rate
             .on_sent((start, segment.end), now, false, || self.board.pipe());
         self.force_one = false;
-        self.episode.frto.on_retransmit(start == self.una);
+        if let Some(frto) = self.episode.frto_mut() {
+            frto.on_retransmit(start == self.una);
+        }
         self.rare.counted.retransmits += 1;
         self.rare.counted.retransmitted_bytes += bytes.get();
         if let Some(undo) = Rare::undo(&mut self.rare) {
@@ -333,7 +338,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
         self.segments += 1;
         self.last_sent_at = now;
-        if let Some(prr) = &mut self.episode.prr {
+        if let Some(prr) = self.episode.prr_mut() {
             prr.on_sent(bytes);
         }
         if let Some(rate) = self.pacing_rate() {

@@ -12,7 +12,7 @@ use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, TraceEvent};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
+    ByteCount, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
 };
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -37,7 +37,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// again, and is not to (RFC 6298 section 5). The partial ACKs of RFC 6582 section 3.2 that are
     /// to end in a timeout let it.
     pub(super) fn fires_early(&self, now: Instant) -> bool {
-        let impatient = self.episode.partial_acks >= 2
+        let impatient = matches!(
+            self.episode,
+            Episode::Recovery {
+                partial_acks: 2..,
+                ..
+            }
+        ) && !self.policy.sack
             && self.detector.partial_acks() == PartialAcks::Impatient;
         !impatient
             && self
@@ -85,7 +91,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Not in loss recovery, and nothing is SACKed (RFC 8985 section 7.2).
     pub(super) fn may_probe(&self) -> bool {
-        matches!(self.episode.state, CaState::Open | CaState::Cwr) && self.board.sacked().is_zero()
+        matches!(self.episode, Episode::Open | Episode::Cwr { .. }) && self.board.sacked().is_zero()
     }
 
     /// The timeout for a timer that is armed now.
@@ -228,13 +234,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         });
         if window_closed {
             self.probing_window = true;
-            self.episode.frto = Frto::Off;
+            self.episode.end_frto();
             self.board.mark_lost(first.start);
             self.force_one = true;
             self.arm_rto(now);
             return;
         }
-        let first_of_episode = self.episode.state != CaState::Loss || self.una >= self.recover;
+        let first_of_episode =
+            !matches!(self.episode, Episode::Loss { .. }) || self.una >= self.recover;
         let retries = self.retries;
         // RFC 5681: the first timeout of an episode lowers ssthresh; the view still shows the
         // state in which it struck.
@@ -261,9 +268,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.recover = self.nxt;
         self.note_answered(now);
         self.cwr_due = true;
-        let episode = Episode {
+        let episode = Episode::Loss {
             frto,
-            ..Episode::new(CaState::Loss)
+            lost_beyond: false,
         };
         self.enter(episode, trace);
         self.arm_rto(now);
@@ -273,8 +280,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// timeout, but a further timeout of the segment that is still waited for begins anew; with
     /// SACK not within a fast recovery either.
     fn frto_begins(&self, first_of_episode: bool) -> Frto {
-        let anew = self.episode.frto == Frto::Retransmitted;
-        let recovering = self.policy.sack && self.episode.state == CaState::Recovery;
+        let anew = self.episode.frto() == Frto::Retransmitted;
+        let recovering = self.policy.sack && matches!(self.episode, Episode::Recovery { .. });
         if self.policy.spurious.frto && (anew || (first_of_episode && !recovering)) {
             Frto::Retransmitted
         } else {

@@ -19,7 +19,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        if self.episode.frto != Frto::Off {
+        if self.episode.frto() != Frto::Off {
             let highest = input
                 .sack
                 .iter()
@@ -36,7 +36,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 sack: self.policy.sack,
                 can_send_new: input.can_send_new,
             };
-            if self.episode.frto.on_ack(facts) == FrtoVerdict::Spurious {
+            let verdict = self.episode.frto_mut().map(|frto| frto.on_ack(facts));
+            if verdict == Some(FrtoVerdict::Spurious) {
                 self.undo_reduction(Spurious::Timeout, input, trace);
                 return;
             }
@@ -97,7 +98,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             trace(TraceEvent::Congestion(CongestionEvent::Loss));
             self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
         } else {
-            self.episode.lost_beyond = true;
+            self.episode.set_lost_beyond(true);
         }
     }
 

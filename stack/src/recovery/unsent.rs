@@ -3,11 +3,11 @@
 
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
-use super::spurious::Frto;
+use super::state::Episode;
 use crate::sparse::Sparse;
 use narrows_congestion::local_drop::LocalDrop;
 use narrows_congestion::{
-    ByteCount, CaState, CongestionControl, CongestionEvent, Instant, Lower, RtoPolicy,
+    ByteCount, CongestionControl, CongestionEvent, Instant, Lower, RtoPolicy,
 };
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
@@ -46,13 +46,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 self.rto_at = core::mem::replace(&mut self.rare.rto_before, Sparse::NONE);
             }
             // Without PRR the first retransmission of an episode left beyond the window.
-            let recovering = matches!(self.episode.state, CaState::Recovery | CaState::Loss);
-            self.force_one |= recovering && self.episode.prr.is_none();
+            self.force_one |= matches!(
+                self.episode,
+                Episode::Recovery { prr: None, .. } | Episode::Loss { .. }
+            );
         } else {
             self.unsend(start);
-            self.episode.frto.on_unsent();
+            if let Some(frto) = self.episode.frto_mut() {
+                frto.on_unsent();
+            }
         }
-        if let Some(prr) = &mut self.episode.prr {
+        if let Some(prr) = self.episode.prr_mut() {
             prr.on_unsent(bytes);
         }
         // A probe that never left repairs nothing.
@@ -110,7 +114,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let was = core::mem::replace(&mut self.mss, mss);
         self.with_cc(now, |cc, view| cc.on_mss_change(was, view));
         let target = self.reduced_window();
-        if let Some(prr) = &mut self.episode.prr
+        if let Some(prr) = self.episode.prr_mut()
             && mss < was
         {
             prr.on_smaller_mss(was, mss, target);
@@ -128,7 +132,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         // Its new segments draw no acknowledgement.
-        self.episode.frto = Frto::Off;
+        self.episode.end_frto();
         // What duplicate ACKs stand for is counted as lost below.
         if !self.policy.sack {
             self.board.set_reno_sacked(0, self.mss);
