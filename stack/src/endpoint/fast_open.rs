@@ -14,6 +14,7 @@ use crate::siphash::SipKey;
 use crate::wire::{FastOpenCookie, FastOpenForm, FastOpenOption, TcpHeader};
 use narrows_congestion::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// Without a cached MSS: what every host takes (RFC 7413 section 4.1.3). With one, no more than
 /// this, lest the SYN be cut to pieces or dropped on its way.
@@ -260,7 +261,7 @@ impl<T: TcpTypes> Endpoint<T> {
         change: impl FnOnce(&mut crate::fast_open::FastOpen),
     ) {
         if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
-            listener.change_fast_open(change);
+            change(&mut Arc::make_mut(&mut listener.tcp).fast_open);
         }
     }
 

@@ -9,26 +9,27 @@ use crate::conn::{Connection, TcpTypes};
 use crate::wire::{Headers, IpHeader, TcpHeader};
 use narrows_congestion::Instant;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 impl<T: TcpTypes> Endpoint<T> {
     /// Admit no more connections (`true`) while the user does not keep up with those accepted, or
     /// go on admitting. A peer's SYN is dropped meanwhile and comes again.
     pub fn pause_listener(&mut self, listener: ListenerId, paused: bool) {
         if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
-            listener.set_paused(paused);
+            listener.paused = paused;
         }
     }
 
     /// Time to live, or hop limit, with which connections to `listener` begin; `None`: there is no
     /// such listener.
     pub fn listener_hop_limit(&self, listener: ListenerId) -> Option<u8> {
-        self.cold.listeners.get(listener.0).map(|l| l.hop_limit())
+        self.cold.listeners.get(listener.0).map(|l| l.tcp.hop_limit)
     }
 
     /// Change it for connections opened from now on; 0 counts as 1.
     pub fn set_listener_hop_limit(&mut self, listener: ListenerId, hop_limit: u8) {
         if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
-            listener.set_hop_limit(hop_limit);
+            Arc::make_mut(&mut listener.tcp).hop_limit = hop_limit.max(1);
         }
     }
 

@@ -25,13 +25,6 @@ impl<T: TcpTypes> Endpoint<T> {
         let Some(slot) = self.cold.demux.lookup(&tuple) else {
             return IcmpOutcome::Ignored;
         };
-        let Some(conn) = self
-            .slots
-            .get_mut(slot as usize)
-            .and_then(|s| s.conn.as_mut())
-        else {
-            return IcmpOutcome::Ignored;
-        };
         let host = tuple.remote.ip();
         if matches!(error.kind, IcmpErrorKind::PacketTooBig { .. })
             && !self.cold.paths.may_believe(host, now)
@@ -39,6 +32,9 @@ impl<T: TcpTypes> Endpoint<T> {
             self.cold.stats.change().path_mtu_refused += 1;
             return IcmpOutcome::Ignored;
         }
+        let Some(conn) = self.connection_in(slot) else {
+            return IcmpOutcome::Ignored;
+        };
         let outcome = conn.handle_icmp(now, error);
         if let IcmpOutcome::PathMtu(mtu) = outcome {
             self.share_path_mtu(now, host, mtu);

@@ -3,7 +3,6 @@
 use super::cookies::{self, SynCookies};
 use crate::config::{ConfigError, TcpConfig};
 use crate::conn::Early;
-use crate::fast_open::FastOpen;
 use crate::sparse::Sparse;
 use crate::wire::{Flags, TcpHeader};
 use narrows_congestion::short::push_short;
@@ -61,11 +60,11 @@ const RESET_COUNTS: Duration = Duration::from_secs(60);
 pub(super) struct Listener {
     pub(super) local: SocketAddr,
     backlog: usize,
-    tcp: Arc<TcpConfig>,
+    pub(super) tcp: Arc<TcpConfig>,
     /// Until then an acknowledgement may be the answer to a cookie.
     cookies_until: Sparse<Instant>,
-    /// The user does not keep up with accepting.
-    paused: bool,
+    /// The user does not keep up with accepting: SYNs are dropped as if the backlog were full.
+    pub(super) paused: bool,
     /// Connections that their users have and no third segment has confirmed (RFC 7413
     /// section 5.1).
     fast_open_pending: u32,
@@ -199,20 +198,6 @@ impl Listener {
         Some(self.tcp.clone())
     }
 
-    /// While paused, SYNs are dropped as if the backlog were full.
-    pub(super) fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
-    }
-
-    pub(super) fn hop_limit(&self) -> u8 {
-        self.tcp.hop_limit
-    }
-
-    /// Of connections that are opened from now on, and their first answers.
-    pub(super) fn set_hop_limit(&mut self, hop_limit: u8) {
-        Arc::make_mut(&mut self.tcp).hop_limit = hop_limit.max(1);
-    }
-
     /// The backlog is not full.
     fn has_room(&self) -> bool {
         self.stats.embryonic < self.backlog
@@ -252,11 +237,6 @@ impl Listener {
             let reset = self.fast_open_reset.get_or_insert_default();
             reset.push_back(since + RESET_COUNTS);
         }
-    }
-
-    /// Of connections that are opened from now on.
-    pub(super) fn change_fast_open(&mut self, change: impl FnOnce(&mut FastOpen)) {
-        change(&mut Arc::make_mut(&mut self.tcp).fast_open);
     }
 
     pub(super) fn on_established(&mut self) {

@@ -311,19 +311,11 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(slot) = self.wheel.pop_expired(now) {
-            if let Some(conn) = self
-                .slots
-                .get_mut(slot as usize)
-                .and_then(|s| s.conn.as_mut())
-            {
-                if conn.is_opening() {
-                    let before = conn.handshake_timeouts();
-                    conn.handle_timeout(now);
-                    let timeouts = conn.handshake_timeouts() - before;
-                    self.cold.opens.handshake_timeouts += u64::from(timeouts);
-                } else {
-                    conn.handle_timeout(now);
-                }
+            if let Some(conn) = self.connection_in(slot) {
+                let before = conn.handshake_timeouts();
+                conn.handle_timeout(now);
+                let timeouts = conn.handshake_timeouts() - before;
+                self.cold.opens.handshake_timeouts += u64::from(timeouts);
                 self.after_input(slot);
             }
         }

@@ -76,14 +76,10 @@ impl<T: TcpTypes> Endpoint<T> {
         let Some(conn) = self.slots[slot as usize].conn.as_ref() else {
             return;
         };
-        let tuple = FourTuple {
-            local: conn.local(),
-            remote: conn.remote(),
-        };
+        let tuple = FourTuple::new(conn.local(), conn.remote());
         if self.cold.demux.lookup(&tuple) == Some(slot) {
-            self.cold.demux.remove(&tuple);
-            self.cold.on_closed(&tuple);
             self.last_found = LastFound::NONE;
+            self.cold.unbind(&tuple);
             if let Some(peers) = &mut self.cold.peers {
                 let learned = learned_by(conn);
                 peers.metrics.update(tuple.remote.ip(), &learned, now);
@@ -165,13 +161,9 @@ impl<T: TcpTypes> Endpoint<T> {
 
     pub(super) fn remove(&mut self, slot: u32) {
         if let Some(conn) = self.slots[slot as usize].conn.as_ref() {
-            let tuple = FourTuple {
-                local: conn.local(),
-                remote: conn.remote(),
-            };
+            let tuple = FourTuple::new(conn.local(), conn.remote());
             self.last_found = LastFound::NONE;
-            self.cold.demux.remove(&tuple);
-            self.cold.on_closed(&tuple);
+            self.cold.unbind(&tuple);
         }
         let id = self.id(slot);
         if !self.slots[slot as usize].released {
@@ -225,8 +217,9 @@ impl<T: TcpTypes> Endpoint<T> {
 }
 
 impl<T: TcpTypes> Cold<T> {
-    /// A connection is no longer in the table.
-    fn on_closed(&mut self, tuple: &FourTuple) {
+    /// There is no such connection any more.
+    fn unbind(&mut self, tuple: &FourTuple) {
+        self.demux.remove(tuple);
         if let Some(ports) = &mut self.ports {
             ports.on_closed(tuple);
         }
