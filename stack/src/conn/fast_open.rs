@@ -20,23 +20,29 @@ pub(super) struct FastOpen {
 
 #[derive(Clone, Debug)]
 enum Side {
-    Client {
-        start: FastOpenStart,
-        /// Bytes of data that have left on a SYN.
-        sent: u64,
-        /// A router said that such a SYN is too big.
-        too_big: bool,
-        report: Option<FastOpenReport>,
-    },
-    Server {
-        /// The option of the SYN-ACK.
-        answer: Option<FastOpenOption>,
-        stage: Stage,
-        /// The user has been told of it.
-        told: bool,
-        /// When the SYN came.
-        since: Instant,
-    },
+    Client(Client),
+    Server(Server),
+}
+
+#[derive(Clone, Debug)]
+struct Client {
+    start: FastOpenStart,
+    /// Bytes of data that have left on a SYN.
+    sent: u64,
+    /// A router said that such a SYN is too big.
+    too_big: bool,
+    report: Option<FastOpenReport>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Server {
+    /// The option of the SYN-ACK.
+    answer: Option<FastOpenOption>,
+    stage: Stage,
+    /// The user has been told of it.
+    told: bool,
+    /// When the SYN came.
+    since: Instant,
 }
 
 /// How far a passive open has come.
@@ -61,6 +67,20 @@ pub(crate) enum Early {
     Failed,
 }
 
+impl Client {
+    /// What an active open has found, at that time and without an answer.
+    fn report_of(&self, finding: Finding, at: Instant) -> FastOpenReport {
+        let option = self.start.option;
+        FastOpenReport {
+            at,
+            requested: option.filter(|o| o.cookie.is_none()).map(|o| o.form),
+            cookie: None,
+            mss: None,
+            finding,
+        }
+    }
+}
+
 impl<T: TcpTypes> Connection<T> {
     /// Use Fast Open for this active open; to be said before anything else.
     pub fn use_fast_open(&mut self, start: FastOpenStart) {
@@ -71,12 +91,12 @@ impl<T: TcpTypes> Connection<T> {
         } else {
             FastOpenStatus::Requested
         };
-        let side = Side::Client {
+        let side = Side::Client(Client {
             start,
             sent: 0,
             too_big: false,
             report: None,
-        };
+        });
         self.handshake.fast_open = Some(Box::new(FastOpen { status, side }));
     }
 
@@ -91,13 +111,39 @@ impl<T: TcpTypes> Connection<T> {
         self.handshake.changed()?.fast_open.as_deref_mut()
     }
 
+    /// The same of an active open.
+    fn client_mut(&mut self) -> Option<(&mut FastOpenStatus, &mut Client)> {
+        match self.fast_open_mut()? {
+            FastOpen {
+                status,
+                side: Side::Client(client),
+            } => Some((status, client)),
+            _ => None,
+        }
+    }
+
+    /// What is known of a passive open.
+    fn server(&self) -> Option<&Server> {
+        match &self.handshake.fast_open.as_deref()?.side {
+            Side::Server(server) => Some(server),
+            Side::Client(_) => None,
+        }
+    }
+
+    fn server_mut(&mut self) -> Option<&mut Server> {
+        match &mut self.fast_open_mut()?.side {
+            Side::Server(server) => Some(server),
+            Side::Client(_) => None,
+        }
+    }
+
     /// Bytes of data that the SYN can still take along.
     pub fn syn_room(&self) -> u64 {
         match self.handshake.fast_open.as_deref() {
             Some(FastOpen {
                 status: FastOpenStatus::Waiting,
-                side: Side::Client { start, .. },
-            }) => u64::from(start.room).saturating_sub(self.send_buf.end()),
+                side: Side::Client(client),
+            }) => u64::from(client.start.room).saturating_sub(self.send_buf.end()),
             _ => 0,
         }
     }
@@ -128,8 +174,8 @@ impl<T: TcpTypes> Connection<T> {
             return;
         };
         let option = match (state, &*side) {
-            (State::SynSent, Side::Client { start, too_big, .. }) if !too_big => start.option,
-            (State::SynReceived(Origin::Passive), Side::Server { answer, .. }) => *answer,
+            (State::SynSent, Side::Client(client)) if !client.too_big => client.start.option,
+            (State::SynReceived(Origin::Passive), Side::Server(server)) => server.answer,
             _ => return,
         };
         if let Some(option) = option {
@@ -137,17 +183,17 @@ impl<T: TcpTypes> Connection<T> {
             if tcp.options.wire_len() > MAX_OPTIONS_LEN {
                 // No room: an ordinary handshake.
                 tcp.options.unknown = None;
-                if let Side::Client { .. } = side {
+                if let Side::Client(_) = side {
                     *status = FastOpenStatus::Unused;
                 }
                 return;
             }
         }
-        if let Side::Client { start, sent, .. } = side
-            && start.takes_data()
+        if let Side::Client(client) = side
+            && client.start.takes_data()
         {
-            let len = queued.min(u64::from(start.room));
-            *sent = len.max(*sent);
+            let len = queued.min(u64::from(client.start.room));
+            client.sent = client.sent.max(len);
             *status = if len > 0 {
                 FastOpenStatus::Sent
             } else {
@@ -159,12 +205,9 @@ impl<T: TcpTypes> Connection<T> {
 
     /// SEG.ACK acknowledges our SYN, and nothing that was not sent with or after it.
     pub(super) fn acknowledges_syn(&self, ack: Seq) -> bool {
-        let sent = match self.handshake.fast_open.as_deref() {
-            Some(FastOpen {
-                side: Side::Client { sent, .. },
-                ..
-            }) => *sent,
-            Some(_) => self.snd.nxt().saturating_sub(1),
+        let sent = match self.handshake.fast_open.as_deref().map(|f| &f.side) {
+            Some(Side::Client(client)) => client.sent,
+            Some(Side::Server(_)) => self.snd.nxt().saturating_sub(1),
             None => 0,
         };
         u64::from(ack.since(self.iss + 1)) <= sent
@@ -175,17 +218,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn on_syn_acknowledged(&mut self, tcp: &TcpHeader, now: Instant) {
         let taken = u64::from(tcp.ack.since(self.iss + 1));
         let retried = self.handshake.retries > 0;
-        let Some(FastOpen {
-            status,
-            side:
-                Side::Client {
-                    start,
-                    sent,
-                    too_big,
-                    report,
-                },
-        }) = self.fast_open_mut()
-        else {
+        let Some((status, client)) = self.client_mut() else {
             return;
         };
         let brought = tcp.options.fast_open();
@@ -193,24 +226,22 @@ impl<T: TcpTypes> Connection<T> {
         let lost = retried && taken == 0 && cookie.is_none();
         let finding = if taken > 0 || (retried && cookie.is_some()) {
             Finding::Passes
-        } else if lost || *too_big || (*sent > 0 && cookie.is_none()) {
+        } else if lost || client.too_big || (client.sent > 0 && cookie.is_none()) {
             Finding::Fails
         } else {
             Finding::Nothing
         };
         *status = match *status {
-            FastOpenStatus::Sent if taken == *sent => FastOpenStatus::Accepted,
+            FastOpenStatus::Sent if taken == client.sent => FastOpenStatus::Accepted,
             FastOpenStatus::Sent | FastOpenStatus::Requested if lost => FastOpenStatus::Lost,
             FastOpenStatus::Sent => FastOpenStatus::Refused,
             other => other,
         };
-        *report = Some(FastOpenReport {
-            at: now,
-            requested: start.option.filter(|o| o.cookie.is_none()).map(|o| o.form),
+        client.report = Some(FastOpenReport {
             // One that was not asked for is not kept (RFC 7413 section 7.3).
-            cookie: cookie.filter(|_| start.option.is_some()),
+            cookie: cookie.filter(|_| client.start.option.is_some()),
             mss: tcp.options.mss,
-            finding,
+            ..client.report_of(finding, now)
         });
         if taken > 0 {
             self.snd.start_at(1 + taken);
@@ -222,12 +253,9 @@ impl<T: TcpTypes> Connection<T> {
     /// A router says that a packet was too big while our SYN is outstanding: one with data goes
     /// again at once, without.
     pub(super) fn on_syn_too_big(&mut self) {
-        if let Some(FastOpen {
-            side: Side::Client { sent, too_big, .. },
-            ..
-        }) = self.fast_open_mut()
-            && *sent > 0
-            && !std::mem::replace(too_big, true)
+        if let Some((_, client)) = self.client_mut()
+            && client.sent > 0
+            && !std::mem::replace(&mut client.too_big, true)
         {
             self.handshake.due = true;
         }
@@ -239,28 +267,19 @@ impl<T: TcpTypes> Connection<T> {
         // A refusal is an answer: it came.
         let refused = self.state == State::Closed(CloseReason::Refused);
         let over_at = self.handshake.over_at;
-        let FastOpen { status, side } = self.fast_open_mut()?;
-        let Side::Client { start, report, .. } = side else {
-            return None;
-        };
-        let told = report.take();
+        let (status, client) = self.client_mut()?;
+        let told = client.report.take();
         let tried = matches!(*status, FastOpenStatus::Sent | FastOpenStatus::Requested);
         if told.is_some() || !failed || !tried {
             return told;
         }
         // No answer at all, or an error in its stead (RFC 7413 section 4.1.3.1).
         *status = FastOpenStatus::Lost;
-        Some(FastOpenReport {
-            at: over_at,
-            requested: start.option.filter(|o| o.cookie.is_none()).map(|o| o.form),
-            cookie: None,
-            mss: None,
-            finding: if refused {
-                Finding::Nothing
-            } else {
-                Finding::Fails
-            },
-        })
+        let finding = match refused {
+            true => Finding::Nothing,
+            false => Finding::Fails,
+        };
+        Some(client.report_of(finding, over_at))
     }
 
     // ---- The server.
@@ -271,12 +290,12 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn serve_fast_open(&mut self, answer: Option<FastOpenOption>, stage: Stage, since: Instant) {
-        let side = Side::Server {
+        let side = Side::Server(Server {
             answer,
             stage,
             told: false,
             since,
-        };
+        });
         let status = FastOpenStatus::Unused;
         self.handshake.fast_open = Some(Box::new(FastOpen { status, side }));
     }
@@ -308,48 +327,28 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The user has this connection, though its handshake may not be complete.
     pub(crate) fn is_early(&self) -> bool {
-        matches!(
-            self.handshake.fast_open.as_deref(),
-            Some(FastOpen {
-                side: Side::Server {
-                    stage: Stage::Pending | Stage::Settled,
-                    ..
-                },
-                ..
-            })
-        )
+        (self.server()).is_some_and(|server| server.stage != Stage::Ordinary)
     }
 
     /// Whether the user has been told of an early connection; it has from now on.
     pub(crate) fn was_handed_over(&mut self) -> bool {
-        match self.fast_open_mut() {
-            Some(FastOpen {
-                side: Side::Server { told, .. },
-                ..
-            }) => std::mem::replace(told, true),
-            _ => false,
-        }
+        (self.server_mut()).is_some_and(|server| std::mem::replace(&mut server.told, true))
     }
 
     /// How an early connection goes on; told once.
     pub(crate) fn take_early(&mut self) -> Option<Early> {
-        let state = self.state;
-        let established = self.established;
-        let Some(FastOpen {
-            side: Side::Server { stage, since, .. },
-            ..
-        }) = self.fast_open_mut()
-        else {
-            return None;
-        };
+        let (state, established) = (self.state, self.established);
+        let server = self.server_mut()?;
         let news = match state {
             _ if established => Early::Confirmed,
-            State::Closed(CloseReason::Reset) => Early::Reset { since: *since },
+            State::Closed(CloseReason::Reset) => Early::Reset {
+                since: server.since,
+            },
             State::Closed(_) => Early::Failed,
             _ => return None,
         };
-        (*stage == Stage::Pending).then(|| {
-            *stage = Stage::Settled;
+        (server.stage == Stage::Pending).then(|| {
+            server.stage = Stage::Settled;
             news
         })
     }
