@@ -5,8 +5,8 @@ use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::{Connection, TcpTypes, may_send_new, tracer};
 use crate::sparse::Sparse;
-use crate::trace::{TimeoutCause, TraceEvent};
-use narrows_congestion::{ByteCount, Duration, Instant};
+use crate::trace::TraceEvent;
+use narrows_congestion::Instant;
 
 impl<T: TcpTypes> Connection<T> {
     /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
@@ -170,20 +170,5 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_keepalive = true;
         }
         self.timers.arm(Timer::Keepalive, now + keepalive.interval);
-    }
-
-    pub(super) fn trace_timeout(
-        &mut self,
-        cause: TimeoutCause,
-        rto: Duration,
-        consecutive: u32,
-        now: Instant,
-    ) {
-        tracer(&mut self.trace, now)(TraceEvent::Timeout {
-            cause,
-            rto,
-            consecutive,
-            flight_size: ByteCount::new(1),
-        });
     }
 }

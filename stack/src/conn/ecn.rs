@@ -145,15 +145,6 @@ impl Feedback {
     }
 }
 
-/// How far the handshake has come with ECN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Agreement {
-    /// Not offered, or not agreed (yet).
-    None,
-    /// Both ends use it.
-    InUse,
-}
-
 /// ECN state of a connection.
 #[derive(Debug)]
 pub(crate) struct EcnState {
@@ -164,7 +155,8 @@ pub(crate) struct EcnState {
     everything: bool,
     offers: bool,
     accepts: bool,
-    agreement: Agreement,
+    /// Both ends have agreed to use it.
+    in_use: bool,
 }
 
 impl EcnState {
@@ -181,7 +173,7 @@ impl EcnState {
             everything: dctcp,
             offers,
             accepts: offers || mode == EcnMode::Accept,
-            agreement: Agreement::None,
+            in_use: false,
         }
     }
 
@@ -217,20 +209,20 @@ impl EcnState {
     /// A SYN came: does the peer offer ECN?
     pub(crate) fn on_syn(&mut self, flags: Flags) {
         if self.accepts && flags.contains(Flags::ECE | Flags::CWR) {
-            self.agreement = Agreement::InUse;
+            self.in_use = true;
         }
     }
 
     /// The answer to our SYN came.
     pub(crate) fn on_syn_ack(&mut self, flags: Flags) {
         if self.offers && flags.contains(Flags::ECE) && !flags.contains(Flags::CWR) {
-            self.agreement = Agreement::InUse;
+            self.in_use = true;
         }
     }
 
     #[inline]
     pub(crate) fn in_use(&self) -> bool {
-        self.agreement == Agreement::InUse
+        self.in_use
     }
 
     /// ECE reports exactly the marked bytes.

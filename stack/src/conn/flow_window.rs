@@ -116,10 +116,14 @@ impl OfferedWindow {
     #[inline]
     fn free_and_limit(&mut self, nxt: u64, read: u64, now: Instant) -> (u64, u64) {
         let free = (read + self.capacity).saturating_sub(nxt.max(read));
-        let limit = match self.policy {
-            Some(_) => {
+        let limit = match &mut self.policy {
+            Some(policy) => {
                 cold_path();
-                self.limit_by_policy(free, now)
+                let granule = 1 << self.shift;
+                match policy.limit(ByteCount::new(free), now).get() {
+                    0 => 0,
+                    limit => limit.max(granule).min(self.clamp),
+                }
             }
             None => self.clamp,
         };
@@ -131,20 +135,6 @@ impl OfferedWindow {
     #[inline]
     fn step(&self, mss: u64, ceiling: u64) -> u64 {
         mss.min(ceiling / 2).max(self.granule())
-    }
-
-    /// What the policy admits, at most the clamp.
-    #[cold]
-    fn limit_by_policy(&mut self, free: u64, now: Instant) -> u64 {
-        let granule = self.granule();
-        let limit = match &mut self.policy {
-            Some(policy) => match policy.limit(ByteCount::new(free), now).get() {
-                0 => 0,
-                limit => limit.max(granule),
-            },
-            None => self.clamp,
-        };
-        limit.min(self.clamp)
     }
 
     /// The most that the window field can say.

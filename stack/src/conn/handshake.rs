@@ -5,12 +5,12 @@ use super::icmp::SoftError;
 use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
 use super::user::Kind as EventKind;
-use super::{Connection, Fin, TcpTypes};
+use super::{Connection, Fin, TcpTypes, tracer};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{TcpConfig, WindowCount};
 use crate::recovery::SenderPolicy;
 use crate::sparse::Begins;
-use crate::trace::TimeoutCause;
+use crate::trace::{TimeoutCause, TraceEvent};
 use crate::wire::{Ecn, Flags, PlainHeader, TcpHeader};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
 use std::net::IpAddr;
@@ -323,7 +323,12 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.handshake.retries += 1;
         let rto = self.snd.on_handshake_timeout();
-        self.trace_timeout(TimeoutCause::Handshake, rto, self.handshake.retries, now);
+        tracer(&mut self.trace, now)(TraceEvent::Timeout {
+            cause: TimeoutCause::Handshake,
+            rto,
+            consecutive: self.handshake.retries,
+            flight_size: ByteCount::new(1),
+        });
         let tried = self
             .handshake
             .sent_at

@@ -20,15 +20,6 @@ const ALWAYS: ByteCount = ByteCount::new((RECORDS * Scoreboard::RECORD_MEMORY) a
 /// Allocations beside a connection: timers, queues of ACKs, what the allocator adds to each.
 const BESIDE: ByteCount = ByteCount::new(1_024);
 
-/// What memory there is for a segment's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TextRoom {
-    /// For all of it.
-    All,
-    /// For what lies before this offset.
-    Before(u64),
-}
-
 impl<T: TcpTypes> Connection<T> {
     /// The least that a connection takes, where no rates are measured.
     pub(crate) const LEAST: ByteCount =
@@ -111,9 +102,10 @@ impl<T: TcpTypes> Connection<T> {
         ByteCount::new((count * self.snd.record_memory()) as u64)
     }
 
-    /// There is to be memory for text at `start..end`, which a buffer may have already.
+    /// There is to be memory for text at `start..end`, which a buffer may have already: up to where there
+    /// is.
     #[inline]
-    pub(super) fn room_for_text(&mut self, start: u64, end: u64) -> TextRoom {
+    pub(super) fn room_for_text(&mut self, start: u64, end: u64) -> u64 {
         let in_order = start <= self.rcv_nxt;
         let need = if in_order { Need::Owed } else { Need::Wanted };
         let afforded = self.recv_buf.afford(end, need);
@@ -121,7 +113,7 @@ impl<T: TcpTypes> Connection<T> {
             let kept = if in_order { afforded } else { start };
             return self.refuse_text(kept);
         }
-        TextRoom::All
+        end
     }
 
     /// One more range can be remembered.
@@ -139,12 +131,12 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Text from `kept` on is dropped for want of memory.
     #[cold]
-    fn refuse_text(&mut self, kept: u64) -> TextRoom {
+    fn refuse_text(&mut self, kept: u64) -> u64 {
         if let Some(ledger) = self.charge.ledger() {
             ledger.on_text_dropped();
         }
         self.ack.force();
-        TextRoom::Before(kept)
+        kept
     }
 
     /// The user has read, or the peer has acknowledged: later it is looked what is needed no more.

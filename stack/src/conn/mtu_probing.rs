@@ -239,9 +239,7 @@ impl<T: TcpTypes> Connection<T> {
         match self.next_mtu_probe(len, now) {
             None => NextProbe::None,
             Some((size, payload)) => {
-                let edge = self.snd.una() + self.window.wnd();
-                let usable = edge.saturating_sub(self.snd.nxt());
-                if usable.min(allowance.get()) >= payload {
+                if self.usable().min(allowance.get()) >= payload {
                     if let Some(search) = self.path_mtu.search_mut() {
                         search.probe = Some(size);
                     }

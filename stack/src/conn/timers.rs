@@ -136,17 +136,20 @@ impl Timers {
         if now < self.next {
             return None;
         }
-        let at = |t: Timer| match &self.at {
-            Some(at) => at[t as usize],
-            None if self.is_armed(t) => self.next,
-            None => Instant::MAX,
-        };
         let timer = Timer::ALL
             .into_iter()
-            .filter(|t| at(*t) <= now)
-            .min_by_key(|t| at(*t))?;
+            .filter(|t| self.deadline(*t) <= now)
+            .min_by_key(|t| self.deadline(*t))?;
         self.stop(timer);
         Some(timer)
+    }
+
+    fn deadline(&self, timer: Timer) -> Instant {
+        match &self.at {
+            Some(at) => at[timer as usize],
+            None if self.is_armed(timer) => self.next,
+            None => Instant::MAX,
+        }
     }
 
     /// Round `at` up to the host's tick.
@@ -160,17 +163,8 @@ impl Timers {
     }
 
     fn times(&mut self) -> &mut [Instant; COUNT] {
-        let (armed, next) = (self.armed, self.next);
-        self.at.get_or_insert_with(|| {
-            let alone = |t: Timer| {
-                if armed & bit(t) != 0 {
-                    next
-                } else {
-                    Instant::MAX
-                }
-            };
-            Box::new(Timer::ALL.map(alone))
-        })
+        let alone = Timer::ALL.map(|t| self.deadline(t));
+        self.at.get_or_insert_with(|| Box::new(alone))
     }
 
     fn recompute(&mut self) {

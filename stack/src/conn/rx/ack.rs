@@ -31,6 +31,14 @@ pub(super) struct Said {
     pub(super) text_or_window: bool,
 }
 
+/// What a SACK option says, as absolute sequence numbers.
+#[derive(Default)]
+struct Sacked {
+    blocks: [(AbsSeq, AbsSeq); 4],
+    count: usize,
+    dsack: Option<(AbsSeq, AbsSeq)>,
+}
+
 impl<T: TcpTypes> Connection<T> {
     /// Whether SEG.ACK is acceptable in a synchronised state.
     pub(super) fn check_ack(&mut self, now: Instant, tcp: &PlainHeader) -> AckCheck {
@@ -104,31 +112,38 @@ impl<T: TcpTypes> Connection<T> {
     fn tell_sender(&mut self, now: Instant, tcp: &PlainHeader, sack: &SackBlocks, said: Said) {
         let acked = said.acked;
         let ack = self.snd.una() + acked;
-        let mut blocks = [(0, 0); 4];
-        let (count, dsack) = if self.sack && !sack.is_empty() {
-            self.unwrap_sack(sack, ack, &mut blocks)
-        } else {
-            (0, None)
-        };
+        let sacked = self.unwrap_sack(sack, ack);
         let tsecr = tcp.timestamps.filter(|_| self.ts.in_use()).map(|t| t.ecr);
         let input = AckInput {
-            now,
-            ack,
-            sack: &blocks[..count],
-            dsack,
             // A D-SACK says that the peer had the data before: the ACK that it sent then was lost,
             // and its echo is as old as that.
             timestamp_rtt: tsecr
-                .filter(|_| acked > 0 && dsack.is_none())
+                .filter(|_| acked > 0 && sacked.dsack.is_none())
                 .and_then(|e| self.ts.rtt(e, now)),
             tsecr,
             ece: tcp.flags.contains(Flags::ECE) && self.ecn.in_use(),
-            exact_ecn: self.ecn.is_exact(),
             // What answers a probe of a window that admits nothing is no duplicate ACK.
             pure: !said.text_or_window && !self.window_refuses_the_first(),
-            can_send_new: self.can_send_new(ack),
+            ..self.of_any_ack(now, ack, &sacked)
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
+    }
+
+    /// What the sender hears of an acknowledgement, whatever it is: that it moves SND.UNA to `ack`, and its
+    /// SACK blocks.
+    fn of_any_ack<'a>(&self, now: Instant, ack: AbsSeq, sacked: &'a Sacked) -> AckInput<'a> {
+        AckInput {
+            now,
+            ack,
+            sack: &sacked.blocks[..sacked.count],
+            dsack: sacked.dsack,
+            timestamp_rtt: None,
+            tsecr: None,
+            ece: false,
+            exact_ecn: self.ecn.is_exact(),
+            pure: false,
+            can_send_new: self.can_send_new(ack),
+        }
     }
 
     /// As [`Self::after_ack`], of a segment not as predicted.
@@ -168,28 +183,12 @@ impl<T: TcpTypes> Connection<T> {
     /// the SACK blocks can be news (RFC 6675 section 5).
     #[cold]
     fn on_overtaken_ack(&mut self, now: Instant, sack: &SackBlocks, behind: u64) {
-        if !self.sack || sack.is_empty() {
-            return;
-        }
         let una = self.snd.una();
-        let mut blocks = [(0, 0); 4];
-        let ack = una.saturating_sub(behind);
-        let (count, dsack) = self.unwrap_sack(sack, ack, &mut blocks);
-        if count == 0 && dsack.is_none() {
+        let sacked = self.unwrap_sack(sack, una.saturating_sub(behind));
+        if sacked.count == 0 && sacked.dsack.is_none() {
             return;
         }
-        let input = AckInput {
-            now,
-            ack: una,
-            sack: &blocks[..count],
-            dsack,
-            timestamp_rtt: None,
-            tsecr: None,
-            ece: false,
-            exact_ecn: self.ecn.is_exact(),
-            pure: false,
-            can_send_new: self.can_send_new(una),
-        };
+        let input = self.of_any_ack(now, una, &sacked);
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
         if self.path_mtu.is_searched() {
             self.settle_mtu_probe(now);
@@ -241,20 +240,18 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// The SACK option on the line of absolute sequence numbers: the valid blocks above `ack`, and
-    /// not wholly below SND.UNA, into `out`, and the D-SACK if the first block is one (RFC 2883 section 4).
-    fn unwrap_sack(
-        &self,
-        sack: &SackBlocks,
-        ack: AbsSeq,
-        out: &mut [(AbsSeq, AbsSeq); 4],
-    ) -> (usize, Option<(AbsSeq, AbsSeq)>) {
+    /// not wholly below SND.UNA, and the D-SACK if the first block is one (RFC 2883 section 4). Nothing
+    /// where SACK is not in use.
+    fn unwrap_sack(&self, sack: &SackBlocks, ack: AbsSeq) -> Sacked {
+        let mut sacked = Sacked::default();
+        if !self.sack {
+            return sacked;
+        }
         let una = self.snd.una();
         let una_seq = self.iss + una as u32;
         let place = |seq: crate::wire::Seq| {
             una.checked_add_signed(i64::from(seq.0.wrapping_sub(una_seq.0) as i32))
         };
-        let mut count = 0;
-        let mut dsack = None;
         let raw = sack.as_slice();
         for (i, block) in raw.iter().enumerate() {
             let (Some(start), Some(end)) = (place(block.start), place(block.end)) else {
@@ -271,17 +268,17 @@ impl<T: TcpTypes> Connection<T> {
                 if end <= ack || start < ack || within_second {
                     // A duplicate older than any window is no evidence of anything.
                     if start + self.window.max_wnd() >= una {
-                        dsack = Some((start, end));
+                        sacked.dsack = Some((start, end));
                     }
                     continue;
                 }
             }
             if start >= ack && end > una {
-                out[count] = (start, end);
-                count += 1;
+                sacked.blocks[sacked.count] = (start, end);
+                sacked.count += 1;
             }
         }
-        (count, dsack)
+        sacked
     }
 
     pub(in crate::conn) fn trace_window(&mut self, now: Instant) {

@@ -160,20 +160,20 @@ impl<T: TcpTypes> Connection<T> {
     /// again at once: its timer is backed off far, and Nagle's algorithm would wait for it.
     #[inline(always)]
     fn settle_probe(&mut self) {
-        if self.rare.as_changed().is_some() {
-            self.settle_probe_sent();
+        let Some(probe) = self
+            .rare
+            .as_changed()
+            .and_then(|rare| rare.probe_sent.get())
+        else {
+            return;
+        };
+        cold_path();
+        let taken = self.snd.una() > probe;
+        if taken || self.window.wnd() > 0 {
+            self.rare.probe_sent = Sparse::NONE;
         }
-    }
-
-    #[inline(never)]
-    fn settle_probe_sent(&mut self) {
-        if let Some(probe) = self.rare.probe_sent.get() {
-            if self.snd.una() > probe {
-                self.rare.probe_sent = Sparse::NONE;
-            } else if self.window.wnd() > 0 {
-                self.rare.probe_sent = Sparse::NONE;
-                self.snd.retract_probe(probe);
-            }
+        if !taken && self.window.wnd() > 0 {
+            self.snd.retract_probe(probe);
         }
     }
 

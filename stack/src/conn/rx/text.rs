@@ -3,7 +3,6 @@
 use super::check::Placed;
 use crate::buffer::{Payload, RecvBuffer};
 use crate::conn::ecn::MarkEffect;
-use crate::conn::memory::TextRoom;
 use crate::conn::reassembly::Inserted;
 use crate::conn::timers::Timer;
 use crate::conn::user::Kind as EventKind;
@@ -34,7 +33,8 @@ impl<T: TcpTypes> Connection<T> {
         let start = (seg.start + skip as i64) as u64;
         let mut end = start + (seg.text_len - skip) as u64;
         let before = self.rcv_nxt;
-        if let TextRoom::Before(kept) = self.room_for_text(start, end) {
+        let kept = self.room_for_text(start, end);
+        if kept < end {
             cold_path();
             if start <= before {
                 self.offered.retract(kept.max(before));

@@ -88,11 +88,10 @@ impl<T: TcpTypes> Connection<T> {
             return 0;
         }
         let nxt = self.snd.nxt();
-        let usable = (self.snd.una() + self.window.wnd()).saturating_sub(nxt);
         // The byte that a FIN would follow is not among them.
         let kept = u64::from(self.fin == Fin::Queued);
         let queued = (self.send_buf.end() + 1 - kept).saturating_sub(nxt);
-        let bytes = max.min(usable).min(queued);
+        let bytes = max.min(self.usable()).min(queued);
         let count = bytes.checked_div(self.snd.mss().get()).unwrap_or(0);
         match count {
             0 => 0,

@@ -135,8 +135,13 @@ impl<T: TcpTypes> Connection<T> {
     /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
     #[inline]
     fn unsent_and_usable(&self) -> (u64, u64) {
-        let nxt = self.snd.nxt();
+        (self.send_buf.end() + 1 - self.snd.nxt(), self.usable())
+    }
+
+    /// How much more the peer's window has room for.
+    #[inline]
+    pub(in crate::conn) fn usable(&self) -> u64 {
         let edge = self.snd.una() + self.window.wnd();
-        (self.send_buf.end() + 1 - nxt, edge.saturating_sub(nxt))
+        edge.saturating_sub(self.snd.nxt())
     }
 }

@@ -13,7 +13,7 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
-        let usable = (self.snd.una() + self.window.wnd()).saturating_sub(self.snd.nxt());
+        let usable = self.usable();
         let mss = self.snd.mss().get();
         // A full segment is always worth sending.
         let small = queued < mss;

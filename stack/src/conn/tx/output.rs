@@ -2,7 +2,7 @@
 
 use super::due::Due;
 use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
-use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::buffer::SendBuffer;
 use crate::conn::mtu_probing::NextProbe;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
@@ -113,11 +113,7 @@ impl<T: TcpTypes> Connection<T> {
             let made = self.pure_ack(now, out);
             out.tcp.ack = self.rcv_seq(past.rcv_nxt);
             // The window counts from the older acknowledgement: the right edge stays where it is.
-            let (read, mss) = (self.recv_buf.start(), self.payload_mss().get());
-            self.know_room();
-            out.tcp.window = self
-                .offered
-                .advertise(past.rcv_nxt, read, || mss, true, now);
+            out.tcp.window = self.window_field(past.rcv_nxt, now);
             out.tcp.flags = out.tcp.flags.without(Flags::ECE);
             if past.ece {
                 out.tcp.flags |= Flags::ECE;
@@ -266,7 +262,7 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         };
-        let usable = (self.snd.una() + self.window.wnd()).saturating_sub(nxt);
+        let usable = self.usable();
         let mss = self.snd.mss().get();
         let mut len = queued.min(usable).min(mss);
         if self.probe_window && len == 0 && queued > 0 {

@@ -125,12 +125,8 @@ impl<T: TcpTypes> Connection<T> {
             cold_path();
             flags |= Flags::ECE;
         }
-        self.know_room();
-        let (mss_out, in_use) = (self.mss_out, self.ts.in_use());
-        let mss = || payload_mss(mss_out, in_use).get();
-        let (nxt, read) = (self.rcv_nxt, self.recv_buf.start());
-        let window = self.offered.advertise(nxt, read, mss, true, now);
-        let timestamps = in_use.then(|| self.ts.option(now));
+        let window = self.window_field(self.rcv_nxt, now);
+        let timestamps = self.ts.in_use().then(|| self.ts.option(now));
         // Owed like any other acknowledgement, should the segment not leave.
         if std::mem::take(&mut self.challenge_due) {
             cold_path();
@@ -147,6 +143,16 @@ impl<T: TcpTypes> Connection<T> {
             window,
             timestamps,
         }
+    }
+
+    /// The window that goes with an acknowledgement of all before `nxt`.
+    #[inline(always)]
+    pub(super) fn window_field(&mut self, nxt: u64, now: Instant) -> u16 {
+        self.know_room();
+        let (mss_out, in_use) = (self.mss_out, self.ts.in_use());
+        let mss = || payload_mss(mss_out, in_use).get();
+        let read = self.recv_buf.start();
+        self.offered.advertise(nxt, read, mss, true, now)
     }
 
     /// Puts a segment that leaves now into `out`, which is blank.
