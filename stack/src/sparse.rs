@@ -8,6 +8,23 @@ use narrows_congestion::Instant;
 pub(crate) use narrows_congestion::rarely::{Begins, Rarely};
 use std::fmt;
 
+/// A struct that [`Begins`] with the value beside each field.
+macro_rules! begins {
+    ($(#[$what:meta])* $vis:vis struct $name:ident {
+        $($(#[$is:meta])* $seen:vis $field:ident: $type:ty = $value:expr,)*
+    }) => {
+        $(#[$what])*
+        $vis struct $name {
+            $($(#[$is])* $seen $field: $type,)*
+        }
+
+        impl $crate::sparse::Begins for $name {
+            const BEGINNING: &'static Self = &Self { $($field: $value),* };
+        }
+    };
+}
+pub(crate) use begins;
+
 /// A box of a trait object that takes one word in place of two, for what mostly is not there.
 pub(crate) type Thin<T> = Box<Box<T>>;
 

@@ -7,7 +7,7 @@ use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
-use super::tlp::{TlpEpisode, TlpFacts, TlpOutcome};
+use super::tlp::{TlpEpisode, TlpOutcome};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::hint::cold_path;
@@ -50,28 +50,16 @@ pub(super) const BURST: u64 = 4;
 /// A delivered segment that had been sent more than once.
 #[derive(Clone, Copy)]
 struct Resent {
-    start: AbsSeq,
-    end: AbsSeq,
-    /// When it last left.
-    sent_at: Instant,
+    segment: SentSegment,
     /// It was acknowledged cumulatively.
     cumulative: bool,
 }
 
 impl Resent {
-    fn of(s: &SentSegment, cumulative: bool) -> Self {
-        Self {
-            start: s.start,
-            end: s.end,
-            sent_at: s.sent_at,
-            cumulative,
-        }
-    }
-
     /// Whether an earlier transmission of it was delivered: its timestamp says so (`echo`), or
     /// the last cannot be here yet (RFC 8985 section 6.2 step 2).
     fn was_needless(&self, now: Instant, echo: Option<Duration>, min: Option<Duration>) -> bool {
-        let took = now.since(self.sent_at);
+        let took = now.since(self.segment.sent_at);
         // A SACK of what fills no hole at SND.UNA echoes a timestamp from before (RFC 7323
         // section 4.3).
         let echoed = self.cumulative && echo.is_some_and(|echo| echo > took + ECHO_ERROR);
@@ -82,8 +70,9 @@ impl Resent {
 /// What the ACK delivered, gathered while the scoreboard is walked, and what else it told.
 #[derive(Default)]
 pub(super) struct Delivered {
-    /// SND.UNA before it, and whether it moved.
+    /// SND.UNA and the number of records before it, and whether SND.UNA moved.
     prior_una: AbsSeq,
+    records_before: usize,
     pub(super) advanced: bool,
     /// Bytes that it delivered, and what of these it SACKed.
     bytes: ByteCount,
@@ -131,9 +120,12 @@ impl Delivered {
         }
         if s.was_retransmitted() {
             self.repaired |= cumulative;
-            let again = Resent::of(s, cumulative);
-            if self.again.is_none_or(|a| a.sent_at <= again.sent_at) {
-                self.again = Some(again);
+            if self.again.is_none_or(|a| a.segment.sent_at <= s.sent_at) {
+                let segment = *s;
+                self.again = Some(Resent {
+                    segment,
+                    cumulative,
+                });
             }
             return;
         }
@@ -200,6 +192,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let advanced = input.ack > prior_una;
         let outstanding = self.nxt > prior_una;
         seen.prior_una = prior_una;
+        seen.records_before = self.board.len();
         seen.advanced = advanced;
         seen.one_segment = self.cc.cwnd() == self.mss;
         seen.first_news =
@@ -289,7 +282,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let limited = if self.validates {
             cold_path();
-            self.validate_ack(seen.prior_una, seen.segments, &mut sample, now)
+            let counts = (seen.segments, seen.records_before);
+            self.validate_ack(seen.prior_una, counts, &mut sample, now)
         } else {
             self.cwnd_limited_since(seen.prior_una)
         };
@@ -361,7 +355,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // what was sent before the last reduction speaks of the window that it answered for.
         if input.ece && self.una > self.recover && self.episode.is_settled() {
             cold_path();
-            trace(TraceEvent::Congestion(CongestionEvent::EcnEcho));
             self.enter_cwr(CongestionEvent::EcnEcho, found.flight, now, trace);
             self.rare.counted.ecn_reductions += 1;
             // A window of one segment cannot shrink: the timer slows the sender further (the same
@@ -411,9 +404,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// step 3 looks for among what was sent once, had made a retransmission of it.
     #[cold]
     fn look_for_overtaken(&mut self, again: &Resent, highest: AbsSeq, input: &AckInput<'_>) {
-        if again.end < highest && again.was_needless(input.now, input.timestamp_rtt, self.rtt.min())
+        let segment = again.segment;
+        if segment.end < highest
+            && again.was_needless(input.now, input.timestamp_rtt, self.rtt.min())
         {
-            self.board.note_overtaken(again.start, highest);
+            self.board.note_overtaken(segment.start, highest);
         }
     }
 
@@ -524,25 +519,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         flight: Flight,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        let outcome = episode.on_ack(&TlpFacts {
-            ack: input.ack,
-            dsack: input.dsack,
-            duplicate: bare_duplicate,
-        });
-        match outcome {
+        match episode.on_ack(input.ack, input.dsack, bare_duplicate) {
             TlpOutcome::Pending => return,
             TlpOutcome::NoLoss => {}
             // A reduction since the probe left has answered for all that was outstanding.
             TlpOutcome::Repaired if episode.end_seq() <= self.rare.answered => {}
             // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
-            TlpOutcome::Repaired => {
-                if self.episode.is_settled() {
-                    trace(TraceEvent::Congestion(CongestionEvent::Loss));
-                    self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
-                } else {
-                    self.episode.set_lost_beyond(true);
-                }
-            }
+            TlpOutcome::Repaired => self.answer_for_repaired(flight, input.now, trace),
         }
         self.rare.clear(|rare| &mut rare.tlp);
     }

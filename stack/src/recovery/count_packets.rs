@@ -1,21 +1,41 @@
-//! Where the sender [counts packets](super::packets): what it grants, and what an ACK is to it.
+//! A window that counts packets, whatever their size, as Linux's `snd_cwnd` does; RFC 5681 counts
+//! bytes.
+//!
+//! The congestion control goes on in bytes, of which each segment stands for a full one: a window
+//! of three segments is full with three of one byte each, and their acknowledgement lets it grow
+//! as that of three full ones would (Linux `tcp_cwnd_test`, `tcp_packets_in_flight`,
+//! `tcp_is_cwnd_limited`).
+//!
+//! How many more records may be outstanding is granted when the limit that a sender has on them
+//! anyway is reached, and the grant ends with each acknowledgement and each change of the window:
+//! a sender that counts bytes does nothing for it.
+//!
+//! Left out: proportional rate reduction, which lets out bytes here and packets there; it lets out
+//! as many segments as its bytes would be if they were full, and one at least.
 
-use super::packets::{Grant, PacketCount};
 use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::Frto;
 use narrows_congestion::{AckSample, ByteCount, CongestionControl, RtoPolicy};
 
+/// What became of a request for more records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// There are more.
+    More,
+    /// The window has no room.
+    Full,
+    /// The window does not count packets, or it is not the limit.
+    Nothing,
+}
+
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The window counts packets from here on.
     #[inline(never)] // Once a connection.
     pub fn count_packets(&mut self) {
         let records = self.policy.max_segments;
-        self.rare.asked.packets = Some(Box::new(PacketCount {
-            records,
-            outstanding: self.board.len(),
-        }));
+        self.rare.asked.packets = Some(records);
         self.validates = true;
         self.end_grant();
     }
@@ -28,7 +48,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// At most `count` records outstanding from now on.
     pub(crate) fn limit_records(&mut self, count: usize) {
         match Rare::packets(&mut self.rare) {
-            Some(packets) => packets.records = count,
+            Some(records) => *records = count,
             None => self.policy.max_segments = count,
         }
         self.end_grant();
@@ -37,10 +57,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many records may be outstanding, whatever the window.
     pub(crate) fn record_limit(&self) -> usize {
         let asked = self.rare.as_changed().and_then(|r| r.asked.as_changed());
-        match asked.and_then(|asked| asked.packets.as_ref()) {
-            Some(packets) => packets.records,
-            None => self.policy.max_segments,
-        }
+        let records = asked.and_then(|asked| asked.packets);
+        records.unwrap_or(self.policy.max_segments)
     }
 
     /// What was granted may not hold any more: a sender that counts packets asks anew.
@@ -58,7 +76,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// window admits.
     #[cold]
     pub(crate) fn grant_packets(&mut self) -> Grant {
-        let Some(packets) = &self.rare.asked.packets else {
+        let Some(records) = self.rare.asked.packets else {
             return Grant::Nothing;
         };
         let outstanding = self.board.len();
@@ -74,7 +92,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // An empty pipe never blocks.
         let room = if in_flight == 0 { room.max(1) } else { room };
         let limit = outstanding + usize::try_from(room).unwrap_or(usize::MAX - outstanding);
-        let limit = limit.min(packets.records);
+        let limit = limit.min(records);
         if limit > outstanding {
             self.policy.max_segments = limit;
             return Grant::More;
@@ -86,26 +104,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         Grant::Nothing
     }
 
-    /// Looks how many records there are: some were sent, or taken back.
-    pub(super) fn recount(&mut self) {
-        if let Some(packets) = Rare::packets(&mut self.rare) {
-            packets.outstanding = self.board.len();
-        }
-    }
-
-    /// An ACK has come that found SND.UNA at `prior_una`, and delivered so many segments: what the
-    /// congestion control hears of it. Whether the window was the limit before it.
+    /// An ACK has come that found SND.UNA at `prior_una`, and delivered so many segments of so many:
+    /// what the congestion control hears of it. Whether the window was the limit before it.
     pub(super) fn ack_in_packets(
         &mut self,
         prior_una: AbsSeq,
-        delivered: u32,
+        (delivered, before): (u32, usize),
         sample: &mut AckSample,
     ) -> bool {
-        let before = match &self.rare.asked.packets {
-            Some(packets) => packets.outstanding,
-            None => return self.cwnd_limited_since(prior_una),
-        };
-        self.recount();
         self.end_grant();
         let acked = before.saturating_sub(self.board.len()) as u64;
         let marked = !sample.delivered_ce.is_zero();
@@ -124,7 +130,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// `FlightSize`: what is outstanding, `bytes`; of a sender that counts packets as many full
     /// segments.
     pub(super) fn counted(&self, bytes: ByteCount) -> ByteCount {
-        match &self.rare.asked.packets {
+        match self.rare.asked.packets {
             Some(_) => bytes.max(self.mss * self.board.len() as u64),
             None => bytes,
         }

@@ -21,8 +21,6 @@ mod opening;
 mod pace;
 #[doc(hidden)]
 pub mod pacer;
-mod packets;
-mod probe_mtu;
 #[doc(hidden)]
 pub mod prr;
 pub mod rack;
@@ -44,11 +42,11 @@ mod validate;
 mod validation;
 
 pub use ack::AckInput;
+pub(crate) use count_packets::Grant;
 pub use loss_detector::{DetectorFactory, LossDetector};
 pub use mtu_probe::ProbeFate;
 pub(crate) use next::Follows;
 pub use next::NextSegment;
-pub(crate) use packets::Grant;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
 pub use sender::{Sender, SenderPolicy};
 pub use stats::SenderStats;

@@ -1,7 +1,12 @@
 //! A probe of the path's MTU is a segment of new data that is larger than others (RFC 4821 section
 //! 10.1): its loss alone is no sign of congestion, and it never leaves twice in one piece.
 
-use super::scoreboard::AbsSeq;
+use super::rare::Rare;
+use super::scoreboard::{AbsSeq, SentSegment};
+use super::sender::Sender;
+use super::state::Episode;
+use narrows_congestion::hint::cold_path;
+use narrows_congestion::{ByteCount, CongestionControl, RtoPolicy};
 
 /// What became of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,4 +28,106 @@ pub(super) struct MtuProbe {
     pub(super) end: AbsSeq,
     /// `None`: outstanding.
     pub(super) fate: Option<ProbeFate>,
+}
+
+impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
+    /// Nothing is wrong, as far as is known: a loss now would be the probe's.
+    pub fn may_probe_mtu(&self) -> bool {
+        self.rare.asked.mtu_probe.is_none()
+            && !self.probe_due
+            && self.episode.is_open()
+            && self.backoff == 0
+            && self.dup_acks == 0
+            && self.board.sacked().is_zero()
+            && self.board.lost().is_zero()
+    }
+
+    /// The new data that has just left, `[start, SND.NXT)`, is a probe.
+    pub fn on_mtu_probe(&mut self, start: AbsSeq) {
+        self.rare.asked.mtu_probe = Some(Box::new(MtuProbe {
+            start,
+            end: self.nxt,
+            fate: None,
+        }));
+    }
+
+    /// The probe that is outstanding starts at `start`.
+    pub fn is_mtu_probe(&self, start: AbsSeq) -> bool {
+        self.outstanding_probe().is_some_and(|p| p.start == start)
+    }
+
+    fn outstanding_probe(&self) -> Option<&MtuProbe> {
+        self.rare
+            .asked
+            .mtu_probe
+            .as_deref()
+            .filter(|p| p.fate.is_none())
+    }
+
+    /// What became of the probe, once; `None` if that is not known.
+    pub fn take_mtu_probe_fate(&mut self) -> Option<ProbeFate> {
+        let probe = self.rare.asked.mtu_probe.as_deref()?;
+        let arrived =
+            probe.end <= self.una || self.board.get(probe.start).is_some_and(|s| s.is_sacked());
+        let fate = probe.fate.or(arrived.then_some(ProbeFate::Delivered))?;
+        self.forget_mtu_probe();
+        Some(fate)
+    }
+
+    /// It never left, or nobody asks any more.
+    pub fn forget_mtu_probe(&mut self) {
+        if let Some(rare) = self.rare.changed() {
+            rare.asked.clear(|asked| &mut asked.mtu_probe);
+        }
+    }
+
+    /// The probe does not pass: it leaves again at once, in segments that do, and nothing is
+    /// concluded about congestion (RFC 4821 section 7.6.2).
+    pub fn fail_mtu_probe(&mut self) {
+        let Some(MtuProbe { start, end, .. }) = self.outstanding_probe().copied() else {
+            return;
+        };
+        self.settle_probe(ProbeFate::Lost);
+        self.board.split_at_mss(self.mss);
+        self.board.mark_all_absent(start.max(self.una), end);
+    }
+
+    /// Losses were found: whether they are the probe and nothing else. It is dealt with then.
+    pub(super) fn lost_probe_alone(&mut self) -> bool {
+        let Some(probe) = self.outstanding_probe() else {
+            return false;
+        };
+        let lost = self
+            .board
+            .get(probe.start)
+            .filter(|s| s.is_lost() && s.end == probe.end);
+        let alone = lost.is_some_and(|s| s.len() == self.board.lost()) && self.episode.is_settled();
+        if alone {
+            self.fail_mtu_probe();
+        }
+        alone
+    }
+
+    /// What leaves again fits the path: of a segment longer than others its first part.
+    pub fn fit(&mut self, segment: SentSegment) -> SentSegment {
+        // A FIN takes one more.
+        if segment.len() <= self.mss + ByteCount::new(1) {
+            return segment;
+        }
+        cold_path();
+        if self.is_mtu_probe(segment.start) {
+            self.settle_probe(match self.episode {
+                Episode::Loss { .. } => ProbeFate::TimedOut,
+                _ => ProbeFate::Inconclusive,
+            });
+        }
+        self.board.split_at_mss(self.mss);
+        self.board.get(segment.start).unwrap_or(segment)
+    }
+
+    fn settle_probe(&mut self, fate: ProbeFate) {
+        if let Some(probe) = Rare::mtu_probe(&mut self.rare) {
+            probe.fate = Some(fate);
+        }
+    }
 }

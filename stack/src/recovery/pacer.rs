@@ -6,62 +6,34 @@
 
 use narrows_congestion::{ByteCount, Duration, Instant, Rate};
 
-/// How strictly to pace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacerConfig {
-    /// Send this many bytes back to back, the last segment in full, then wait until they are
-    /// paid for. Zero: every segment by itself. A driver on a coarse timer sets about what the
-    /// rate gives in one tick.
-    pub quantum: ByteCount,
-    /// A sender woken late, or held up by its window, makes up for up to this much of the time
-    /// lost. Zero: for none.
-    pub catch_up: Duration,
-}
-
-/// A connection's pacer.
+/// A connection's pacer: every segment by itself, no catching up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     /// All that was sent is paid for at this time and `carry / rate` of a nanosecond.
     next: Instant,
-    /// What is left of the quantum.
-    credit: ByteCount,
     carry: u64,
     rate: u64,
-    config: PacerConfig,
 }
 
 impl Pacer {
-    /// Every segment by itself, no catching up.
+    /// Nothing was sent.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// As configured.
-    pub fn with_config(config: PacerConfig) -> Self {
-        Self {
-            config,
-            ..Self::default()
-        }
     }
 
     /// When the next segment may leave; `None`: now.
     #[inline]
     pub fn next_send(&self, now: Instant) -> Option<Instant> {
-        (now < self.next && self.credit.is_zero()).then_some(self.next)
+        (now < self.next).then_some(self.next)
     }
 
     /// `bytes` leave, to be paced at `rate`. At rate zero nothing may leave after them.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: ByteCount, rate: Rate) {
-        if now >= self.next {
-            self.credit = self.config.quantum;
-            let earliest = now - self.config.catch_up;
-            if self.next < earliest {
-                self.next = earliest;
-                self.carry = 0;
-            }
+        if self.next < now {
+            self.next = now;
+            self.carry = 0;
         }
-        self.credit -= bytes;
         self.next = self.next + self.time_for(bytes, rate);
     }
 
@@ -71,10 +43,10 @@ impl Pacer {
         self.carry = 0;
     }
 
-    /// The rate is `rate` from here on: the next segment waits no longer than `bytes`, or a quantum,
-    /// take at it, whatever it was when the last one left.
+    /// The rate is `rate` from here on: the next segment waits no longer than `bytes` take at it,
+    /// whatever it was when the last one left.
     pub fn hasten(&mut self, now: Instant, bytes: ByteCount, rate: Rate) {
-        let latest = now + rate.time_for(bytes.max(self.config.quantum));
+        let latest = now + rate.time_for(bytes);
         if latest < self.next {
             self.next = latest;
             self.carry = 0;
@@ -172,41 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn a_quantum_leaves_at_once_and_is_paid_for() {
-        let config = PacerConfig {
-            quantum: MSS * 3,
-            ..PacerConfig::default()
-        };
-        let mut p = Pacer::with_config(config);
-        let mut now = Instant::ZERO;
-        let mut at = Vec::new();
-        for _ in 0..9 {
-            now = p.next_send(now).unwrap_or(now);
-            p.on_sent(now, MSS, Rate::from_bits_per_sec(1_448 * 8));
-            at.push(now.as_nanos() / 1_000_000_000);
-        }
-        assert_eq!(at, [0, 0, 0, 3, 3, 3, 6, 6, 6]);
-    }
-
-    #[test]
-    fn lost_time_is_made_up_for_to_the_bound() {
-        let config = PacerConfig {
-            catch_up: Duration::from_millis(5),
-            ..PacerConfig::default()
-        };
-        let mut p = Pacer::with_config(config);
-        let rate = Rate::from_mbps(8); // 1 ms per 1,000 B
-        let start = Instant::ZERO + Duration::from_secs(1);
-        let mut sent = 0;
-        while p.next_send(start).is_none() {
-            p.on_sent(start, ByteCount::new(1_000), rate);
-            sent += 1;
-        }
-        // 5 ms owed, and the one that may leave at any time.
-        assert_eq!(sent, 6);
-    }
-
-    #[test]
     fn a_faster_rate_shortens_the_wait_and_a_slower_one_does_not_lengthen_it() {
         let mut p = Pacer::new();
         p.on_sent(Instant::ZERO, MSS, Rate::from_bits_per_sec(1_448 * 8));
@@ -244,10 +181,8 @@ mod tests {
         fn the_average_is_exact(
             sizes in proptest::collection::vec(1u64..70_000, 1..100),
             rate in 1_000_000u64..1_000_000_000_000,
-            quantum in 0u64..200_000,
         ) {
-            let config = PacerConfig { quantum: ByteCount::new(quantum), catch_up: Duration::ZERO };
-            let mut p = Pacer::with_config(config);
+            let mut p = Pacer::new();
             let mut now = Instant::ZERO;
             let mut total = 0u128;
             for bytes in sizes {

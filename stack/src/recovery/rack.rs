@@ -4,7 +4,7 @@
 use crate::recovery::dup_thresh::NewReno;
 use crate::recovery::loss_detector::{AckFacts, LossDetector, NewestDelivered, Verdict};
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard};
-use crate::sparse::{Begins, Rarely};
+use crate::sparse::{Rarely, begins};
 use narrows_congestion::{Duration, Instant, RttEstimator};
 
 /// For how many recoveries a reordering window that D-SACKs raised persists (RFC 8985
@@ -25,33 +25,22 @@ pub struct RackTlp {
     state: Rarely<Rack>,
 }
 
-/// The state variables of section 5.
-#[derive(Clone, Debug)]
-struct Rack {
-    /// `RACK.segment`: of the delivered segments the one sent last.
-    newest: Option<NewestDelivered>,
-    /// `RACK.rtt`: how long that one took.
-    rtt: Duration,
-    reo_wnd_mult: u64,
-    reo_wnd_persist: u32,
-    /// `RACK.dsack_round`: a D-SACK counts once until this is acknowledged.
-    dsack_round: Option<AbsSeq>,
-    recovering: bool,
-    deadline: Option<Instant>,
-    without_sack: NewReno,
-}
-
-impl Begins for Rack {
-    const BEGINNING: &'static Self = &Self {
-        newest: None,
-        rtt: Duration::ZERO,
-        reo_wnd_mult: 1,
-        reo_wnd_persist: 0,
-        dsack_round: None,
-        recovering: false,
-        deadline: None,
-        without_sack: NewReno::new(),
-    };
+begins! {
+    /// The state variables of section 5.
+    #[derive(Clone, Debug)]
+    struct Rack {
+        /// `RACK.segment`: of the delivered segments the one sent last.
+        newest: Option<NewestDelivered> = None,
+        /// `RACK.rtt`: how long that one took.
+        rtt: Duration = Duration::ZERO,
+        reo_wnd_mult: u64 = 1,
+        reo_wnd_persist: u32 = 0,
+        /// `RACK.dsack_round`: a D-SACK counts once until this is acknowledged.
+        dsack_round: Option<AbsSeq> = None,
+        recovering: bool = false,
+        deadline: Option<Instant> = None,
+        without_sack: NewReno = NewReno::new(),
+    }
 }
 
 impl Default for RackTlp {

@@ -58,7 +58,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.count_first_lost_again(now);
         }
         if self.is_lost_again() {
-            self.lower_window(flight, now, trace);
+            self.lower_window(CongestionEvent::Loss, flight, now, trace);
             // After a timeout slow start sends, not PRR.
             if let Episode::Recovery { .. } = self.episode {
                 let renewed = self.new_prr(flight);
@@ -66,7 +66,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                     *prr = renewed;
                 }
             }
-            self.recover = self.nxt;
             self.rare.counted.lost_again += 1;
             self.force_one = true;
             self.rare.clear(|rare| &mut rare.undo);
@@ -89,7 +88,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.enter_recovery(flight, now, trace);
             self.rare.clear(|rare| &mut rare.undo);
         } else {
-            trace(TraceEvent::Congestion(CongestionEvent::Loss));
             self.enter_cwr(CongestionEvent::Loss, flight, now, trace);
         }
     }
@@ -114,7 +112,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if reduce {
             let kind = Spurious::FastRetransmit;
             let undo = UndoRecord::new(kind, self.una, self.nxt, self.rare.answered);
-            self.lower_window(flight, now, trace);
+            self.lower_window(CongestionEvent::Loss, flight, now, trace);
             self.rare.undo = Some(undo);
         }
         let prr = match reduce {
@@ -130,19 +128,41 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.enter(episode, trace);
     }
 
-    /// The window answers for a loss.
-    fn lower_window(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
-        trace(TraceEvent::Congestion(CongestionEvent::Loss));
-        self.answer_congestion(CongestionEvent::Loss, flight.size, now);
-        self.cwr_due = true;
+    /// What was lost is repaired: the window answers for it now, or when the present episode is over.
+    pub(super) fn answer_for_repaired(
+        &mut self,
+        flight: Flight,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        if self.episode.is_settled() {
+            self.enter_cwr(CongestionEvent::Loss, flight, now, trace);
+        } else {
+            self.episode.set_lost_beyond(true);
+        }
+    }
+
+    /// The window answers for congestion.
+    fn lower_window(
+        &mut self,
+        event: CongestionEvent,
+        flight: Flight,
+        now: Instant,
+        trace: &mut impl FnMut(TraceEvent),
+    ) {
+        trace(TraceEvent::Congestion(event));
+        self.answer_congestion(event, flight.size, now);
         self.note_answered(now);
     }
 
-    /// The window has been lowered: that answers for all that was sent before.
+    /// The window has been lowered, for whatever reason: that answers for all that was sent before,
+    /// and the peer is to hear of it (RFC 3168 section 6.1.2).
     pub(super) fn note_answered(&mut self, now: Instant) {
+        self.recover = self.nxt;
         self.rare.answered = self.nxt;
         self.rare.lowered_at = now;
         self.episode.set_lost_beyond(false);
+        self.cwr_due = true;
     }
 
     /// Reduce the window where there is nothing to find: for a mark, or what was repaired.
@@ -153,9 +173,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl FnMut(TraceEvent),
     ) {
-        self.answer_congestion(event, flight.size, now);
-        self.recover = self.nxt;
-        self.note_answered(now);
+        self.lower_window(event, flight, now, trace);
         self.rare.clear(|rare| &mut rare.undo);
         // With nothing in flight there are no ACKs to spread it over; with less than the window will
         // be, there is nothing to spread, and what the application writes next need not wait for
@@ -169,8 +187,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             lost_beyond: false,
         };
         self.enter(episode, trace);
-        // After a reduction for whatever reason (RFC 3168 section 6.1.2).
-        self.cwr_due = true;
     }
 
     /// Whether a cut lasts until something is acknowledged that was sent since, and so told the peer CWR:

@@ -12,12 +12,12 @@
 //!
 //! Records of `Sent`, `Probed` and `Resent` are in the network as far as anyone knows, and
 //! hang in a list in the order of their last transmission (what RFC 8985 walks); records of
-//! `Lost` hang in a list in sequence order (what the sender retransmits from); records of
-//! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
-//! settled before, and the cost of an ACK follows what is new in it.
+//! `Sacked` use the same link to jump over a SACKed run. Of those of `Lost` the lowest is known,
+//! which leaves next; from there the one after it is looked for. So hardly an operation walks over
+//! what was settled before, and the cost of an ACK follows what is new in it.
 
 use crate::prefetch::{prefetch, prefetch_span};
-use crate::sparse::{Begins, Rarely, Sparse};
+use crate::sparse::{Rarely, begins};
 pub use judge::Judged;
 use links::step;
 use narrows_congestion::hint::cold_path;
@@ -103,13 +103,20 @@ pub struct Reordering {
     pub extent: ByteCount,
 }
 
+impl Reordering {
+    const NONE: Self = Self {
+        segments: 0,
+        extent: ByteCount::ZERO,
+    };
+}
+
 /// Records of a window that a timeout left.
 const SMALL_WINDOW: usize = 4;
 const NIL: u32 = u32::MAX;
 /// Record numbers run modulo 2^31, so that [`NIL`] is none of them.
 const ID_MASK: u32 = u32::MAX >> 1;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct List {
     head: u32,
     tail: u32,
@@ -122,82 +129,43 @@ impl List {
     };
 }
 
-/// A SACK block of the last ACK: its start, and the end of the last record that it covers.
-type Seen = (AbsSeq, AbsSeq);
-
-/// What only SACK blocks and losses need. Of bytes there are fewer than a window has.
-#[derive(Clone, Debug)]
-struct Holes {
-    sacked: u32,
-    lost: u32,
-    retransmitted: u32,
-    reno_bytes: u32,
-    reno_sacked: u32,
-    /// Where the last record entered `waiting`: losses come in runs.
-    finger: u32,
-    waiting: List,
-    sacked_records: u32,
-    /// SACKed bytes, and SACKed runs, from the frontier on.
-    sacked_above: u32,
-    runs_above: u32,
-    judged_first_again: bool,
-    /// The others of [`Judged`].
-    judged_retransmission: Sparse<Instant>,
-    judged_end: AbsSeq,
-    blocks: Rarely<Blocks>,
-}
-
-impl Begins for Holes {
-    const BEGINNING: &'static Self = &Self {
-        sacked: 0,
-        lost: 0,
-        retransmitted: 0,
-        reno_bytes: 0,
-        reno_sacked: 0,
-        finger: NIL,
-        waiting: List::EMPTY,
-        sacked_records: 0,
-        sacked_above: 0,
-        runs_above: 0,
-        judged_first_again: false,
-        judged_retransmission: Sparse::NONE,
-        judged_end: 0,
-        blocks: Rarely::new(),
-    };
-}
-
-impl Holes {
-    /// Nothing is SACKed, lost, sent twice, or stood for by duplicate ACKs.
-    #[inline]
-    fn are_filled(&self) -> bool {
-        self.sacked | self.lost | self.retransmitted | self.reno_bytes == 0
+begins! {
+    /// What only SACK blocks and losses need. Of bytes there are fewer than a window has.
+    #[derive(Clone, Debug)]
+    struct Holes {
+        /// Bytes of the records in each state but `Sent`, by [`Mark`].
+        bytes: [u32; 5] = [0; 5],
+        reno_bytes: u32 = 0,
+        reno_sacked: u32 = 0,
+        /// Number of the lowest record that is lost and was not sent again since.
+        next_lost: u32 = NIL,
+        sacked_records: u32 = 0,
+        /// SACKed bytes, and SACKed runs, from the frontier on.
+        sacked_above: u32 = 0,
+        runs_above: u32 = 0,
+        judged: Judged = Judged::NOTHING,
+        /// End of the highest SACKed record; stale once acknowledged.
+        high_sacked: AbsSeq = 0,
+        /// [`Scoreboard::end`] when all was last said not to be lost.
+        undone: AbsSeq = 0,
+        reordering: Reordering = Reordering::NONE,
+        /// Blocks mostly grow: where the one starts that did last, modulo 2^32, and the number of the
+        /// record after those that it covers.
+        grown: (u32, u32) = (0, NIL),
     }
 }
 
-/// What only SACK blocks, segments that overtake others, and what was undone need.
-#[derive(Clone, Debug)]
-struct Blocks {
-    /// End of the highest SACKed record; stale once acknowledged.
-    high_sacked: AbsSeq,
-    /// [`Scoreboard::end`] when all was last said not to be lost.
-    undone: AbsSeq,
-    seen: [Seen; 4],
-    reordering: Reordering,
-    /// Number of the record after the one SACKed last: blocks mostly grow.
-    hint: u32,
-}
+impl Holes {
+    #[inline]
+    fn of(&self, mark: Mark) -> u32 {
+        self.bytes[mark as usize]
+    }
 
-impl Begins for Blocks {
-    const BEGINNING: &'static Self = &Self {
-        high_sacked: 0,
-        undone: 0,
-        seen: [(0, 0); 4],
-        reordering: Reordering {
-            segments: 0,
-            extent: ByteCount::ZERO,
-        },
-        hint: 0,
-    };
+    /// Nothing is SACKed, lost, sent twice, or stood for by duplicate ACKs.
+    #[inline]
+    fn are_filled(&self) -> bool {
+        self.bytes == [0; 5] && self.reno_bytes == 0
+    }
 }
 
 /// What was sent, SACKed, lost and retransmitted, and the counters that follow from it.
@@ -345,13 +313,12 @@ impl Scoreboard {
         }
         let index = self.records.len() - 1;
         self.set_mark(index, Mark::Sent);
-        self.unlink(index);
+        self.unlink(index, Mark::Sent);
         self.records.pop_back();
         self.end = start;
         if self.index(self.frontier) > index {
             self.frontier = self.id(index);
         }
-        self.forget_seen();
         true
     }
 
@@ -365,19 +332,13 @@ impl Scoreboard {
     ) -> Option<SentSegment> {
         let index = self.find(start)?;
         let before = self.view(index);
-        match self.records[index].mark {
-            Mark::Sent | Mark::Probed => {
-                self.set_mark(index, Mark::Probed);
-                self.unlink(index);
-                self.append_flight(index);
-            }
-            Mark::Lost => self.set_mark(index, Mark::Resent),
-            Mark::Resent => {
-                self.unlink(index);
-                self.append_flight(index);
-            }
+        match before.mark {
+            Mark::Sent | Mark::Probed => self.set_mark(index, Mark::Probed),
+            Mark::Lost | Mark::Resent => self.set_mark(index, Mark::Resent),
             Mark::Sacked => return Some(before),
         }
+        self.unlink(index, Mark::Resent);
+        self.append_flight(index);
         self.retransmissions = self.retransmissions.wrapping_add(1);
         let record = &mut self.records[index];
         record.sent_at = now;
@@ -421,7 +382,7 @@ impl Scoreboard {
     ) -> ByteCount {
         let before = self.una;
         let ack = ack.min(self.end);
-        while self.holes.sacked == 0 {
+        while self.holes.of(Mark::Sacked) == 0 {
             let count = self.burst_below(ack);
             if count == 0 {
                 break;
@@ -460,23 +421,22 @@ impl Scoreboard {
             step!(self);
             let (first, len) = (record.view(at), record.len);
             let mark = first.mark;
+            self.uncount(mark, len);
             if mark == Mark::Sacked {
-                self.holes.sacked -= u32::from(len);
                 self.holes.sacked_records -= 1;
                 if dropped >= judged {
                     self.leave_sacked_above(0);
                 }
             } else {
                 delivered += u64::from(len);
-                self.uncount(mark, len);
-                self.unlink_from(0, mark);
+                self.unlink(0, mark);
             }
             self.records.pop_front();
             self.base = self.base.wrapping_add(1) & ID_MASK;
             dropped += 1;
             at = first.end;
             if mark != Mark::Sacked {
-                self.note_delivery(&first, self.holes.blocks.high_sacked);
+                self.note_delivery(&first, self.holes.high_sacked);
                 each(&first);
             }
         }
@@ -550,45 +510,16 @@ impl Scoreboard {
         blocks: &[(AbsSeq, AbsSeq)],
         mut each: impl FnMut(&SentSegment),
     ) -> ByteCount {
-        let mut newly = 0;
-        let Blocks {
-            high_sacked: prior,
-            seen: before,
-            mut hint,
-            ..
-        } = *self.holes.blocks;
-        let mut seen = [(0, 0); 4];
-        for (slot, &(start, end)) in blocks.iter().enumerate() {
+        let before = self.sacked();
+        let prior = self.holes.high_sacked;
+        for &(start, end) in blocks {
             let start = start.max(self.una);
             let end = end.min(self.end);
-            if start >= end {
-                continue;
-            }
-            let mut from = start;
-            for (s, e) in before {
-                if s <= from && from < e {
-                    from = e;
-                }
-            }
-            let mut covered = from;
-            if from < end {
-                let after = self.index(hint);
-                let index = match self.records.get(after) {
-                    Some(record) if self.start(record) == from => after,
-                    _ => self.first_from(from),
-                };
-                let reached = (covered, newly, hint);
-                (covered, newly, hint) = self.sack_from(index, end, reached, prior, &mut each);
-            }
-            if let Some(place) = seen.get_mut(slot) {
-                *place = (start, covered);
+            if start < end {
+                self.sack_block(start, end, prior, &mut each);
             }
         }
-        if !blocks.is_empty() {
-            let known = &mut *self.holes.blocks;
-            (known.seen, known.hint) = (seen, hint);
-        }
-        ByteCount::new(newly)
+        self.sacked() - before
     }
 
     /// What losses and SACK blocks have left behind is given back, if they have left nothing.
@@ -596,8 +527,8 @@ impl Scoreboard {
         let settled = |h: &Holes| {
             h.are_filled()
                 && h.reno_sacked == 0
-                && h.blocks.undone <= self.una
-                && h.blocks.reordering == Reordering::default()
+                && h.undone <= self.una
+                && h.reordering == Reordering::NONE
         };
         if self.holes.as_changed().is_some_and(settled) {
             self.holes.forget();
@@ -606,7 +537,7 @@ impl Scoreboard {
 
     /// Bytes that are SACKed.
     pub fn sacked(&self) -> ByteCount {
-        ByteCount::from(self.holes.sacked)
+        ByteCount::from(self.holes.of(Mark::Sacked))
     }
 
     /// Records that are SACKed; without SACK, the duplicate ACKs that stand for them.
@@ -621,17 +552,17 @@ impl Scoreboard {
     pub(super) fn has_holes(&self) -> bool {
         self.holes
             .as_changed()
-            .is_some_and(|h| h.lost != 0 || h.reno_sacked != 0)
+            .is_some_and(|h| h.of(Mark::Lost) | h.of(Mark::Resent) | h.reno_sacked != 0)
     }
 
     /// Bytes judged lost, whether or not they were sent again.
     pub fn lost(&self) -> ByteCount {
-        ByteCount::from(self.holes.lost)
+        ByteCount::from(self.holes.of(Mark::Lost) + self.holes.of(Mark::Resent))
     }
 
     /// Bytes of which a retransmission is in flight.
     pub fn retransmitted(&self) -> ByteCount {
-        ByteCount::from(self.holes.retransmitted)
+        ByteCount::from(self.holes.of(Mark::Probed) + self.holes.of(Mark::Resent))
     }
 
     /// SND.MAX - SND.UNA: `FlightSize` of RFC 5681.
@@ -643,13 +574,12 @@ impl Scoreboard {
     /// SACKed and lost, plus retransmissions, less what duplicate ACKs stand for.
     #[inline]
     pub fn pipe(&self) -> ByteCount {
-        // Sacked and lost are disjoint parts of what is outstanding.
         let outstanding = self.end - self.una;
         let pipe = match self.holes.as_changed() {
             None => outstanding,
             Some(h) => {
-                let absent = u64::from(h.sacked) + u64::from(h.lost);
-                let pipe = outstanding - absent + u64::from(h.retransmitted);
+                let absent = u64::from(h.of(Mark::Sacked)) + u64::from(h.of(Mark::Lost));
+                let pipe = outstanding - absent + u64::from(h.of(Mark::Probed));
                 pipe.saturating_sub(h.reno_bytes.into())
             }
         };
@@ -659,7 +589,7 @@ impl Scoreboard {
     /// `pipe`, in segments of whatever size (Linux's `tcp_packets_in_flight`).
     pub fn packets_in_flight(&self) -> u64 {
         let reno = u64::from(self.holes.reno_sacked);
-        let packets = if self.holes.lost == 0 && self.holes.retransmitted == 0 {
+        let packets = if self.lost().is_zero() && self.retransmitted().is_zero() {
             self.records.len() as u64 - u64::from(self.holes.sacked_records)
         } else {
             let of = |record: &Record| match record.mark {
@@ -674,7 +604,7 @@ impl Scoreboard {
 
     /// One past the highest SACKed sequence number.
     pub fn highest_sacked(&self) -> Option<AbsSeq> {
-        (self.holes.sacked > 0).then_some(self.holes.blocks.high_sacked)
+        (self.holes.of(Mark::Sacked) > 0).then_some(self.holes.high_sacked)
     }
 
     /// Undo of a spurious timeout or recovery: nothing is lost after all. A record that was
@@ -693,7 +623,7 @@ impl Scoreboard {
             };
             record.mark = mark;
         }
-        self.holes.blocks.undone = self.end;
+        self.holes.undone = self.end;
         self.rebuild();
     }
 
@@ -704,8 +634,8 @@ impl Scoreboard {
                 record.mark = Mark::Sent;
             }
         }
-        if let Some(blocks) = (self.holes.changed()).and_then(|h| h.blocks.changed()) {
-            blocks.high_sacked = 0;
+        if let Some(holes) = self.holes.changed() {
+            holes.high_sacked = 0;
         }
         self.rebuild();
     }
@@ -739,7 +669,7 @@ impl Scoreboard {
     /// The lowest record that is lost and not sent again since.
     #[inline]
     pub fn next_lost(&self) -> Option<SentSegment> {
-        self.numbered(self.holes.waiting.head)
+        self.numbered(self.holes.next_lost)
     }
 
     /// The lowest record.
@@ -832,7 +762,7 @@ impl Scoreboard {
     /// `highest` had been SACKed before. [`Self::ack`] and [`Self::sack`] see it of what was sent
     /// once; of the rest it takes other evidence which copy arrived.
     pub fn note_overtaken(&mut self, start: AbsSeq, highest: AbsSeq) {
-        let reordering = &mut self.holes.blocks.reordering;
+        let reordering = &mut self.holes.reordering;
         reordering.segments += 1;
         let extent = ByteCount::new(highest.saturating_sub(start));
         reordering.extent = reordering.extent.max(extent);
@@ -840,6 +770,6 @@ impl Scoreboard {
 
     /// What was seen of reordering.
     pub fn reordering(&self) -> Reordering {
-        self.holes.blocks.reordering
+        self.holes.reordering
     }
 }

@@ -265,9 +265,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         self.dup_acks = 0;
         self.force_one = true;
-        self.recover = self.nxt;
         self.note_answered(now);
-        self.cwr_due = true;
         let episode = Episode::Loss {
             frto,
             lost_beyond: false,

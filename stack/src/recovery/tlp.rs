@@ -24,18 +24,6 @@ pub fn pto(rtt: &RttEstimator, one_segment: bool, max_ack_delay: Duration) -> Du
     pto.max(MIN_PTO)
 }
 
-/// What an ACK says about a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TlpFacts {
-    /// SEG.ACK.
-    pub ack: AbsSeq,
-    /// The D-SACK block, if the ACK has one.
-    pub dsack: Option<(AbsSeq, AbsSeq)>,
-    /// It is a duplicate ACK *without any SACK block*: from a peer that does not report
-    /// duplicates by D-SACK.
-    pub duplicate: bool,
-}
-
 /// What became of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlpOutcome {
@@ -75,16 +63,22 @@ impl TlpEpisode {
     }
 
     /// `TLP_process_ack` of section 7.4.2. Anything but [`TlpOutcome::Pending`] ends the
-    /// episode; so do fast recovery and a timeout, which the caller sees.
-    pub fn on_ack(&self, facts: &TlpFacts) -> TlpOutcome {
+    /// episode; so do fast recovery and a timeout, which the caller sees. `duplicate`: this is a
+    /// duplicate ACK *without any SACK block*, from a peer that does not report duplicates by D-SACK.
+    pub fn on_ack(
+        &self,
+        ack: AbsSeq,
+        dsack: Option<(AbsSeq, AbsSeq)>,
+        duplicate: bool,
+    ) -> TlpOutcome {
         let end_seq = self.end_seq();
-        if facts.ack < end_seq {
+        if ack < end_seq {
             TlpOutcome::Pending
-        } else if !self.is_retrans() || facts.dsack.is_some_and(|(_, end)| end == end_seq) {
+        } else if !self.is_retrans() || dsack.is_some_and(|(_, end)| end == end_seq) {
             TlpOutcome::NoLoss
-        } else if facts.ack > end_seq {
+        } else if ack > end_seq {
             TlpOutcome::Repaired
-        } else if facts.duplicate {
+        } else if duplicate {
             TlpOutcome::NoLoss
         } else {
             TlpOutcome::Pending
@@ -128,40 +122,27 @@ mod tests {
     /// RFC 8985 section 7.4.2, case by case.
     #[test]
     fn rfc8985_process_ack() {
-        let facts = |ack, dsack, duplicate| TlpFacts {
-            ack,
-            dsack,
-            duplicate,
-        };
         let probe = TlpEpisode::new(1_000, true);
         let table = [
-            (facts(999, None, true), TlpOutcome::Pending),
-            (facts(999, Some((500, 1_000)), false), TlpOutcome::Pending),
+            ((999, None, true), TlpOutcome::Pending),
+            ((999, Some((500, 1_000)), false), TlpOutcome::Pending),
             // The probed segment arrives: the original may still come, wait for its ACK.
-            (facts(1_000, None, false), TlpOutcome::Pending),
+            ((1_000, None, false), TlpOutcome::Pending),
             // Both arrived: a D-SACK, or a bare duplicate ACK.
-            (facts(1_000, Some((500, 1_000)), true), TlpOutcome::NoLoss),
-            (facts(1_200, Some((500, 1_000)), false), TlpOutcome::NoLoss),
-            (facts(1_000, None, true), TlpOutcome::NoLoss),
+            ((1_000, Some((500, 1_000)), true), TlpOutcome::NoLoss),
+            ((1_200, Some((500, 1_000)), false), TlpOutcome::NoLoss),
+            ((1_000, None, true), TlpOutcome::NoLoss),
             // Later data is acknowledged and nothing was ever reported twice.
-            (facts(1_001, None, false), TlpOutcome::Repaired),
-            (facts(1_200, Some((100, 200)), false), TlpOutcome::Repaired),
+            ((1_001, None, false), TlpOutcome::Repaired),
+            ((1_200, Some((100, 200)), false), TlpOutcome::Repaired),
         ];
-        for (facts, outcome) in table {
-            assert_eq!(probe.on_ack(&facts), outcome, "{facts:?}");
+        for ((ack, dsack, duplicate), outcome) in table {
+            let told = probe.on_ack(ack, dsack, duplicate);
+            assert_eq!(told, outcome, "{ack} {dsack:?} {duplicate}");
         }
         let new_data = TlpEpisode::new(1_000, false);
-        assert_eq!(
-            new_data.on_ack(&facts(999, None, false)),
-            TlpOutcome::Pending
-        );
-        assert_eq!(
-            new_data.on_ack(&facts(1_000, None, false)),
-            TlpOutcome::NoLoss
-        );
-        assert_eq!(
-            new_data.on_ack(&facts(1_400, None, false)),
-            TlpOutcome::NoLoss
-        );
+        assert_eq!(new_data.on_ack(999, None, false), TlpOutcome::Pending);
+        assert_eq!(new_data.on_ack(1_000, None, false), TlpOutcome::NoLoss);
+        assert_eq!(new_data.on_ack(1_400, None, false), TlpOutcome::NoLoss);
     }
 }

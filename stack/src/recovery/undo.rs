@@ -5,10 +5,10 @@ use super::rare::Rare;
 use super::reduction::Flight;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
+use super::spurious::{Frto, FrtoFacts, FrtoVerdict};
 use crate::trace::TraceEvent;
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{CongestionControl, CongestionEvent, RtoPolicy, Spurious};
+use narrows_congestion::{CongestionControl, RtoPolicy, Spurious};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Looks for it in an ACK, with what that delivered; `flight`: what was outstanding before it.
@@ -86,19 +86,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
-        let verdict = undo.repaired_beyond(self.una, self.nxt);
-        if verdict == RepairedBeyond::Undecided {
+        let Some(lost) = undo.repaired_beyond(self.una, self.nxt) else {
             return;
-        }
+        };
         self.rare.clear(|rare| &mut rare.undo);
-        if verdict == RepairedBeyond::Unproven {
-            return;
-        }
-        if self.episode.is_settled() {
-            trace(TraceEvent::Congestion(CongestionEvent::Loss));
-            self.enter_cwr(CongestionEvent::Loss, flight, input.now, trace);
-        } else {
-            self.episode.set_lost_beyond(true);
+        if lost {
+            self.answer_for_repaired(flight, input.now, trace);
         }
     }
 

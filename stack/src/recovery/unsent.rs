@@ -95,7 +95,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.rto_at = Sparse::NONE;
             self.pto_at = Sparse::NONE;
         }
-        self.recount();
     }
 
     /// The peer did not take what starts at `start`, which probed its closed window, nor what
@@ -138,11 +137,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.board.set_reno_sacked(0, self.mss);
         }
         for span in spans {
-            let mut at = span.start;
-            while at < span.end {
-                self.board.mark_absent(at);
-                at = self.board.get(at).map_or(span.end, |s| s.end);
-            }
+            self.board.mark_all_absent(span.start, span.end);
         }
     }
 }

@@ -67,7 +67,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// New data has left, or is about to.
     #[cold]
     pub(super) fn validate_send(&mut self, now: Instant) {
-        self.recount();
         let settled = self.episode.is_settled();
         let flight = self.counted(ByteCount::new(self.nxt - self.una));
         let full = self.is_full(flight);
@@ -107,13 +106,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// An ACK has come that found SND.UNA at `prior_una`, and delivered what `sample` says, in so
-    /// many segments. Whether the window was the limit: where it is not validated it must have been
-    /// full. A window that counts packets hears of them in `sample`.
+    /// many segments of so many that there were. Whether the window was the limit: where it is not
+    /// validated it must have been full. A window that counts packets hears of them in `sample`.
     #[cold]
     pub(super) fn validate_ack(
         &mut self,
         prior_una: AbsSeq,
-        segments: u32,
+        (segments, records): (u32, usize),
         sample: &mut AckSample,
         now: Instant,
     ) -> bool {
@@ -139,7 +138,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         self.pace_what_is_not_validated();
         if self.counts_packets() {
-            self.ack_in_packets(prior_una, segments, sample)
+            self.ack_in_packets(prior_una, (segments, records), sample)
         } else if self.is_non_validated() {
             full
         } else {

@@ -1,8 +1,7 @@
 //! Which records are lost.
 
 use super::links::step;
-use super::{AbsSeq, List, Mark, NIL, Scoreboard, SentSegment};
-use crate::sparse::Sparse;
+use super::{AbsSeq, Mark, NIL, Scoreboard, SentSegment};
 use narrows_congestion::{ByteCount, Instant};
 
 /// What a detector has judged lost.
@@ -17,6 +16,14 @@ pub struct Judged {
     pub first_again: bool,
 }
 
+impl Judged {
+    pub(super) const NOTHING: Self = Self {
+        retransmission: None,
+        end: 0,
+        first_again: false,
+    };
+}
+
 impl Scoreboard {
     /// Judges the record starting at `start` lost; a retransmission of it no longer counts as
     /// in flight. False if nothing changed: no such record, SACKed, or lost and waiting.
@@ -27,6 +34,15 @@ impl Scoreboard {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// The records from the one that starts at `start` to `end` cannot pass: they are lost whatever
+    /// is undone.
+    pub(in crate::recovery) fn mark_all_absent(&mut self, mut start: AbsSeq, end: AbsSeq) {
+        while start < end {
+            self.mark_absent(start);
+            start = self.get(start).map_or(end, |s| s.end);
         }
     }
 
@@ -60,20 +76,13 @@ impl Scoreboard {
 
     /// What was judged lost since [`Self::forget_judged`].
     pub fn judged(&self) -> Judged {
-        let holes = &*self.holes;
-        Judged {
-            retransmission: holes.judged_retransmission.get(),
-            end: holes.judged_end,
-            first_again: holes.judged_first_again,
-        }
+        self.holes.judged
     }
 
     /// A new judgement begins.
     pub fn forget_judged(&mut self) {
         if let Some(holes) = self.holes.changed() {
-            holes.judged_retransmission = Sparse::NONE;
-            holes.judged_end = 0;
-            holes.judged_first_again = false;
+            holes.judged = Judged::NOTHING;
         }
     }
 
@@ -100,10 +109,11 @@ impl Scoreboard {
                     marked += u64::from(self.records[index].len);
                     self.judge(index);
                 }
-                Mark::Probed if self.view(index).end > self.holes.blocks.undone => {
+                Mark::Probed if self.view(index).end > self.holes.undone => {
                     let segment = self.view(index);
                     marked += segment.end - segment.start;
-                    self.holes.judged_end = self.holes.judged_end.max(segment.end);
+                    let judged = &mut self.holes.judged;
+                    judged.end = judged.end.max(segment.end);
                     self.set_mark(index, Mark::Resent);
                 }
                 Mark::Probed | Mark::Lost | Mark::Resent => {}
@@ -118,25 +128,17 @@ impl Scoreboard {
     /// is in flight. Returns the bytes that were not lost and waiting before.
     pub fn mark_all_lost(&mut self) -> ByteCount {
         let mut marked = 0;
-        self.flight = List::EMPTY;
-        self.holes.waiting = List::EMPTY;
-        self.holes.finger = NIL;
-        self.holes.lost = 0;
-        self.holes.retransmitted = 0;
-        for index in 0..self.records.len() {
-            let record = &mut self.records[index];
+        for record in &mut self.records {
             if record.mark == Mark::Sacked {
                 continue;
             }
-            let len = u64::from(record.len);
             if record.mark != Mark::Lost {
-                marked += len;
+                marked += u64::from(record.len);
                 record.set_absent(false);
             }
             record.mark = Mark::Lost;
-            self.holes.lost += len as u32;
-            self.insert_waiting(index);
         }
+        self.rebuild();
         self.frontier = self.id(self.records.len());
         self.holes.sacked_above = 0;
         self.holes.runs_above = 0;
@@ -147,14 +149,12 @@ impl Scoreboard {
     fn judge(&mut self, index: usize) {
         let segment = self.view(index);
         self.records[index].set_absent(false);
-        let holes = &mut *self.holes;
+        let judged = &mut self.holes.judged;
         if segment.in_flight_retransmission() {
-            let before = holes.judged_retransmission.get();
-            let latest = before.unwrap_or(Instant::ZERO).max(segment.sent_at);
-            holes.judged_retransmission = Sparse::some(latest);
-            holes.judged_first_again |= index == 0;
+            judged.retransmission = judged.retransmission.max(Some(segment.sent_at));
+            judged.first_again |= index == 0;
         }
-        holes.judged_end = holes.judged_end.max(segment.end);
+        judged.end = judged.end.max(segment.end);
         self.set_mark(index, Mark::Lost);
     }
 }

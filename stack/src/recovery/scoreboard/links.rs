@@ -3,8 +3,6 @@
 
 use super::record::Record;
 use super::{AbsSeq, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
-use narrows_congestion::Instant;
-use narrows_congestion::hint::cold_path;
 use std::cmp::Reverse;
 
 /// Counts the records that are touched, so that a test can bound the cost.
@@ -77,98 +75,83 @@ impl Scoreboard {
     #[inline]
     pub(super) fn set_mark(&mut self, index: usize, to: Mark) {
         let record = &mut self.records[index];
-        let from = record.mark;
+        let (from, len) = (std::mem::replace(&mut record.mark, to), record.len);
         if from == to {
             return;
         }
-        let len = record.len;
-        record.mark = to;
         self.uncount(from, len);
         self.count(to, len);
-        if from == Mark::Lost {
-            self.unlink_from(index, from);
+        if to == Mark::Lost {
+            self.unlink(index, from);
+            self.wait(index);
+        } else if from == Mark::Lost {
+            self.unlink(index, from);
             self.append_flight(index);
-        } else if to == Mark::Lost {
-            self.unlink_from(index, from);
-            self.insert_waiting(index);
         }
     }
 
     #[inline]
     fn count(&mut self, mark: Mark, len: u16) {
-        if matches!(mark, Mark::Lost | Mark::Resent) {
-            self.holes.lost += u32::from(len);
-        }
-        if matches!(mark, Mark::Probed | Mark::Resent) {
-            self.holes.retransmitted += u32::from(len);
+        if mark != Mark::Sent {
+            self.holes.bytes[mark as usize] += u32::from(len);
         }
     }
 
     #[inline]
     pub(super) fn uncount(&mut self, mark: Mark, len: u16) {
-        if matches!(mark, Mark::Lost | Mark::Resent) {
-            self.holes.lost -= u32::from(len);
-        }
-        if matches!(mark, Mark::Probed | Mark::Resent) {
-            self.holes.retransmitted -= u32::from(len);
+        if mark != Mark::Sent {
+            self.holes.bytes[mark as usize] -= u32::from(len);
         }
     }
 
-    /// Marks what is not SACKed yet from `index` on and ends at or below `end`. Returns the
-    /// end of what is now SACKed without a gap, the running total `newly`, and the number of the
-    /// record after the last one marked.
-    pub(super) fn sack_from(
+    /// Marks what lies in the block and is not SACKed yet; `prior` was the highest SACKed sequence
+    /// number before the ACK.
+    pub(super) fn sack_block(
         &mut self,
-        mut index: usize,
+        start: AbsSeq,
         end: AbsSeq,
-        (mut covered, mut newly, mut hint): (AbsSeq, u64, u32),
         prior: AbsSeq,
         each: &mut impl FnMut(&SentSegment),
-    ) -> (AbsSeq, u64, u32) {
+    ) {
         let judged = self.index(self.frontier);
+        let (grown, after) = self.holes.grown;
+        let mut index = self.index(after);
+        if after == NIL || grown != start as u32 || index > self.records.len() {
+            index = self.first_from(start);
+        }
         loop {
-            let next = self.skip_sacked(index);
-            if next > index {
-                cold_path();
-                covered = self.view(next - 1).end;
-            }
-            index = next;
-            let una = self.una;
-            let Some(record) = self.records.get_mut(index) else {
+            index = self.skip_sacked(index);
+            if index >= self.records.len() {
                 break;
-            };
-            let start = una + u64::from(record.start.wrapping_sub(una as u32));
-            let (before, len) = (record.view(start), record.len);
-            if before.end > end {
+            }
+            let segment = self.view(index);
+            if segment.end > end {
                 break;
             }
             step!(self);
+            let (before, next) = (segment.mark, self.id(index + 1));
+            let record = &mut self.records[index];
+            let len = record.len;
             record.mark = Mark::Sacked;
-            self.unlink_from(index, before.mark);
-            self.records[index].next = self.id(index + 1);
-            self.uncount(before.mark, len);
-            self.note_delivery(&before, prior);
-            newly += u64::from(len);
-            let len = u32::from(len);
-            covered = before.end;
+            self.uncount(before, len);
+            self.unlink(index, before);
+            self.records[index].next = next;
+            self.note_delivery(&segment, prior);
             let joined = u32::from(index > judged && self.is_sacked(index - 1))
                 + u32::from(self.is_sacked(index + 1));
-            let next = self.id(index + 1);
             let holes = &mut *self.holes;
-            holes.sacked += len;
+            holes.bytes[Mark::Sacked as usize] += u32::from(len);
             holes.sacked_records += 1;
-            let highest = &mut holes.blocks.high_sacked;
-            *highest = (*highest).max(before.end);
-            hint = next;
+            holes.grown = (start as u32, next);
+            holes.high_sacked = holes.high_sacked.max(segment.end);
             if index >= judged {
-                holes.sacked_above += len;
+                holes.sacked_above += u32::from(len);
                 holes.runs_above = holes.runs_above + 1 - joined;
             }
             let mark = Mark::Sacked;
-            each(&SentSegment { mark, ..before });
+            each(&SentSegment { mark, ..segment });
             index += 1;
         }
-        (covered, newly, hint)
     }
 
     /// The first record from `index` on that is not SACKed, or the number of records.
@@ -252,15 +235,13 @@ impl Scoreboard {
         let mark = record.mark;
         record.start = ack as u32;
         record.len -= cut;
-        self.forget_seen();
+        self.uncount(mark, cut);
         if mark == Mark::Sacked {
-            self.holes.sacked -= u32::from(cut);
             if above {
                 self.holes.sacked_above -= u32::from(cut);
             }
             return 0;
         }
-        self.uncount(mark, cut);
         u64::from(cut)
     }
 
@@ -283,99 +264,63 @@ impl Scoreboard {
         }
     }
 
-    /// Puts a lost record in its place in sequence order, looking from where the last one went.
-    pub(super) fn insert_waiting(&mut self, index: usize) {
-        let id = self.id(index);
-        let mut after = self.holes.waiting.tail;
-        if after != NIL && self.index(after) > index && self.holes.finger != NIL {
-            cold_path();
-            after = self.holes.finger;
-            while after != NIL && self.index(after) > index {
-                step!(self);
-                after = self.records[self.index(after)].prev;
-            }
-            while after != NIL {
-                let next = self.records[self.index(after)].next;
-                if next == NIL || self.index(next) > index {
-                    break;
-                }
-                step!(self);
-                after = next;
-            }
+    /// A record is lost, and waits to be sent again.
+    fn wait(&mut self, index: usize) {
+        let first = self.holes.next_lost;
+        if first == NIL || self.index(first) > index {
+            self.holes.next_lost = self.id(index);
         }
-        let next = if after == NIL {
-            std::mem::replace(&mut self.holes.waiting.head, id)
-        } else {
-            let after = self.index(after);
-            std::mem::replace(&mut self.records[after].next, id)
-        };
-        if next == NIL {
-            self.holes.waiting.tail = id;
-        } else {
-            let next = self.index(next);
-            self.records[next].prev = id;
-        }
-        self.records[index].prev = after;
-        self.records[index].next = next;
-        self.holes.finger = id;
     }
 
-    /// Takes the record out of the list of its state.
-    pub(super) fn unlink(&mut self, index: usize) {
-        self.unlink_from(index, self.records[index].mark);
-    }
-
+    /// The record, which is counted no more, leaves the flight, or waits no longer.
     #[inline]
-    pub(super) fn unlink_from(&mut self, index: usize, mark: Mark) {
+    pub(super) fn unlink(&mut self, index: usize, mark: Mark) {
+        if mark == Mark::Lost {
+            return self.wait_no_longer(index);
+        }
         let Record { prev, next, .. } = self.records[index];
-        if mark == Mark::Lost && self.holes.finger == self.id(index) {
-            self.holes.finger = if prev == NIL { next } else { prev };
-        }
-        let list = if mark == Mark::Lost {
-            &mut self.holes.waiting
-        } else {
-            &mut self.flight
-        };
         if prev == NIL {
-            list.head = next;
-        }
-        if next == NIL {
-            list.tail = prev;
-        }
-        if prev != NIL {
+            self.flight.head = next;
+        } else {
             let prev = self.index(prev);
             self.records[prev].next = next;
         }
-        if next != NIL {
+        if next == NIL {
+            self.flight.tail = prev;
+        } else {
             let next = self.index(next);
             self.records[next].prev = prev;
         }
     }
 
-    /// The blocks of the last ACK are no measure for the next one's.
-    pub(super) fn forget_seen(&mut self) {
-        if let Some(blocks) = (self.holes.changed()).and_then(|holes| holes.blocks.changed()) {
-            blocks.seen = [(0, 0); 4];
+    /// The lowest of the others that wait is the next, if the record was.
+    fn wait_no_longer(&mut self, index: usize) {
+        if self.holes.next_lost != self.id(index) {
+            return;
         }
+        self.holes.next_lost = NIL;
+        if self.holes.of(Mark::Lost) == 0 {
+            return;
+        }
+        let mut next = index + 1;
+        while self.records.get(next).is_some_and(|r| r.mark != Mark::Lost) {
+            step!(self);
+            next += 1;
+        }
+        self.holes.next_lost = self.id(next);
     }
 
     /// Recomputes lists, counters and the frontier from the marks.
     pub(super) fn rebuild(&mut self) {
         self.flight = List::EMPTY;
-        self.holes.waiting = List::EMPTY;
-        self.holes.finger = NIL;
-        self.forget_seen();
-        (
-            self.holes.sacked,
-            self.holes.sacked_records,
-            self.holes.lost,
-            self.holes.retransmitted,
-        ) = (0, 0, 0, 0);
-        (
-            self.frontier,
-            self.holes.sacked_above,
-            self.holes.runs_above,
-        ) = (self.base, 0, 0);
+        self.frontier = self.base;
+        let holes = &mut *self.holes;
+        holes.bytes = [0; 5];
+        holes.next_lost = NIL;
+        holes.grown = (0, NIL);
+        holes.sacked_records = 0;
+        holes.sacked_above = 0;
+        holes.runs_above = 0;
         let mut in_flight = Vec::new();
         for index in 0..self.records.len() {
             let record = &self.records[index];
@@ -384,12 +329,11 @@ impl Scoreboard {
             match mark {
                 Mark::Sacked => {
                     self.records[index].next = self.id(index + 1);
-                    self.holes.sacked += u32::from(len);
                     self.holes.sacked_records += 1;
                     self.holes.sacked_above += u32::from(len);
                     self.holes.runs_above += u32::from(!self.is_sacked(index + 1));
                 }
-                Mark::Lost => self.insert_waiting(index),
+                Mark::Lost => self.wait(index),
                 Mark::Sent | Mark::Probed | Mark::Resent => in_flight.push((sent_at, since, index)),
             }
             self.count(mark, len);
@@ -406,97 +350,34 @@ impl Scoreboard {
     /// If they do not.
     #[inline] // Called once, or by nobody here: compiled where it is.
     pub fn check_invariants(&self) {
-        let sum = |f: &dyn Fn(&SentSegment) -> bool| -> u64 {
-            self.iter().filter(|r| f(r)).map(|r| r.end - r.start).sum()
-        };
         let mut at = self.una;
         for r in self.iter() {
             assert!(r.start == at && r.end > r.start, "records are contiguous");
             at = r.end;
         }
         assert_eq!(at, self.end, "the records reach to the end");
-        assert_eq!(
-            u64::from(self.holes.sacked),
-            sum(&|r| r.is_sacked()),
-            "sacked"
-        );
-        assert_eq!(u64::from(self.holes.lost), sum(&|r| r.is_lost()), "lost");
-        assert_eq!(
-            u64::from(self.holes.retransmitted),
-            sum(&|r| r.in_flight_retransmission()),
-            "retransmitted"
-        );
-        let mut sacked = self.iter().filter(|r| r.is_sacked());
-        assert_eq!(
-            self.holes.sacked_records as usize,
-            self.iter().filter(|r| r.is_sacked()).count(),
-            "sacked records"
-        );
-        assert_eq!(
-            self.highest_sacked(),
-            sacked.next_back().map(|r| r.end),
-            "highest sacked"
-        );
-
-        let in_flight =
-            |r: &SentSegment| matches!(r.mark, Mark::Sent | Mark::Probed | Mark::Resent);
-        let mut count = 0;
-        let mut last = (Instant::ZERO, NIL);
-        for r in self.by_send_time() {
-            assert!(in_flight(&r), "the flight list holds what is in flight");
-            let index = self.first_from(r.start);
-            assert!(
-                r.sent_at >= last.0 && self.records[index].prev == last.1,
-                "in order of transmission"
-            );
-            last = (r.sent_at, self.id(index));
-            count += 1;
-        }
-        assert_eq!(last.1, self.flight.tail, "tail of the flight list");
-        assert_eq!(
-            count,
-            self.iter().filter(|r| in_flight(r)).count(),
-            "flight list"
-        );
-
-        let mut id = self.holes.waiting.head;
-        let mut prev = NIL;
-        for (index, _) in self
-            .records
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| r.mark == Mark::Lost)
-        {
-            assert_eq!(id, self.id(index), "the waiting list is in sequence order");
-            assert_eq!(
-                self.records[index].prev, prev,
-                "back link of the waiting list"
-            );
-            prev = id;
-            id = self.records[index].next;
-        }
-        assert_eq!(
-            (id, self.holes.waiting.tail),
-            (NIL, prev),
-            "end of the waiting list"
-        );
-
+        let highest = self.iter().rev().find(SentSegment::is_sacked);
+        assert_eq!(self.highest_sacked(), highest.map(|r| r.end));
         let judged = self.index(self.frontier);
         assert!(judged <= self.records.len(), "the frontier is on the board");
-        let bytes: u64 = (self.iter().skip(judged))
-            .filter(|r| r.is_sacked())
-            .map(|r| r.end - r.start)
-            .sum();
-        let runs = (judged..self.records.len())
-            .filter(|&i| self.is_sacked(i) && !self.is_sacked(i + 1))
-            .count();
-        assert_eq!(
-            (
-                u64::from(self.holes.sacked_above),
-                self.holes.runs_above as usize
-            ),
-            (bytes, runs),
-            "frontier"
-        );
+
+        let mut anew = self.clone();
+        anew.rebuild();
+        for index in (0..judged).filter(|&i| self.is_sacked(i)) {
+            anew.leave_sacked_above(index);
+        }
+        let counters = |board: &Self| {
+            let h = &*board.holes;
+            let above = (h.sacked_above, h.runs_above);
+            (h.bytes, h.next_lost, h.sacked_records, above, board.flight)
+        };
+        assert_eq!(counters(self), counters(&anew));
+        for (r, anew) in self.records.iter().zip(&anew.records) {
+            let is_in_flight = !matches!(r.mark, Mark::Lost | Mark::Sacked);
+            assert!(
+                !is_in_flight || (r.prev, r.next) == (anew.prev, anew.next),
+                "in order of transmission"
+            );
+        }
     }
 }
