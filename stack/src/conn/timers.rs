@@ -88,7 +88,6 @@ impl Timers {
     #[inline]
     pub(crate) fn arm_if_idle(&mut self, timer: Timer, at: Instant) {
         if !self.is_armed(timer) {
-            cold_path();
             self.arm(timer, at);
         }
     }
@@ -101,7 +100,6 @@ impl Timers {
     #[inline]
     pub(crate) fn stop(&mut self, timer: Timer) {
         if self.is_armed(timer) {
-            cold_path();
             self.disarm(timer);
         }
     }
