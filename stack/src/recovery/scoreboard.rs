@@ -12,9 +12,9 @@
 //!
 //! Records of `Sent`, `Probed` and `Resent` are in the network as far as anyone knows, and
 //! hang in a list in the order of their last transmission (what RFC 8985 walks); records of
-//! `Sacked` use the same link to jump over a SACKed run. Of those of `Lost` the lowest is known,
-//! which leaves next; from there the one after it is looked for. So hardly an operation walks over
-//! what was settled before, and the cost of an ACK follows what is new in it.
+//! `Lost` hang in a list in sequence order (what the sender retransmits from); records of
+//! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
+//! settled before, and the cost of an ACK follows what is new in it.
 
 use crate::prefetch::{prefetch, prefetch_span};
 use crate::sparse::{Rarely, begins};
@@ -137,8 +137,10 @@ begins! {
         bytes: [u32; 5] = [0; 5],
         reno_bytes: u32 = 0,
         reno_sacked: u32 = 0,
-        /// Number of the lowest record that is lost and was not sent again since.
-        next_lost: u32 = NIL,
+        /// Records that are lost and were not sent again since, in sequence order.
+        waiting: List = List::EMPTY,
+        /// Where the last one entered `waiting`: losses come in runs.
+        finger: u32 = NIL,
         sacked_records: u32 = 0,
         /// SACKed bytes, and SACKed runs, from the frontier on.
         sacked_above: u32 = 0,
@@ -669,7 +671,7 @@ impl Scoreboard {
     /// The lowest record that is lost and not sent again since.
     #[inline]
     pub fn next_lost(&self) -> Option<SentSegment> {
-        self.numbered(self.holes.next_lost)
+        self.numbered(self.holes.waiting.head)
     }
 
     /// The lowest record.

@@ -5,7 +5,7 @@ use super::rare::Rare;
 use super::reduction::Flight;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use super::spurious::{Frto, FrtoFacts, FrtoVerdict};
+use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
 use crate::trace::TraceEvent;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{CongestionControl, RtoPolicy, Spurious};
@@ -86,11 +86,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
-        let Some(lost) = undo.repaired_beyond(self.una, self.nxt) else {
+        let verdict = undo.repaired_beyond(self.una, self.nxt);
+        if verdict == RepairedBeyond::Undecided {
             return;
-        };
+        }
         self.rare.clear(|rare| &mut rare.undo);
-        if lost {
+        if verdict == RepairedBeyond::Lost {
             self.answer_for_repaired(flight, input.now, trace);
         }
     }

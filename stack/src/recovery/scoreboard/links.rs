@@ -3,6 +3,7 @@
 
 use super::record::Record;
 use super::{AbsSeq, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
+use narrows_congestion::hint::cold_path;
 use std::cmp::Reverse;
 
 /// Counts the records that are touched, so that a test can bound the cost.
@@ -83,7 +84,7 @@ impl Scoreboard {
         self.count(to, len);
         if to == Mark::Lost {
             self.unlink(index, from);
-            self.wait(index);
+            self.insert_waiting(index);
         } else if from == Mark::Lost {
             self.unlink(index, from);
             self.append_flight(index);
@@ -265,49 +266,69 @@ impl Scoreboard {
     }
 
     /// A record is lost, and waits to be sent again.
-    fn wait(&mut self, index: usize) {
-        let first = self.holes.next_lost;
-        if first == NIL || self.index(first) > index {
-            self.holes.next_lost = self.id(index);
+    fn insert_waiting(&mut self, index: usize) {
+        let id = self.id(index);
+        let mut after = self.holes.waiting.tail;
+        if after != NIL && self.index(after) > index && self.holes.finger != NIL {
+            cold_path();
+            after = self.holes.finger;
+            while after != NIL && self.index(after) > index {
+                step!(self);
+                after = self.records[self.index(after)].prev;
+            }
+            while let Some(next) = self.waiting_behind(after).filter(|next| *next < index) {
+                step!(self);
+                after = self.id(next);
+            }
         }
+        let next = if after == NIL {
+            std::mem::replace(&mut self.holes.waiting.head, id)
+        } else {
+            let after = self.index(after);
+            std::mem::replace(&mut self.records[after].next, id)
+        };
+        if next == NIL {
+            self.holes.waiting.tail = id;
+        } else {
+            let next = self.index(next);
+            self.records[next].prev = id;
+        }
+        self.records[index].prev = after;
+        self.records[index].next = next;
+        self.holes.finger = id;
     }
 
-    /// The record, which is counted no more, leaves the flight, or waits no longer.
+    /// Where the record stands that waits behind another.
+    fn waiting_behind(&self, id: u32) -> Option<usize> {
+        let next = self.record(id)?.next;
+        (next != NIL).then(|| self.index(next))
+    }
+
+    /// The record leaves the list of those that are marked so.
     #[inline]
     pub(super) fn unlink(&mut self, index: usize, mark: Mark) {
-        if mark == Mark::Lost {
-            return self.wait_no_longer(index);
-        }
         let Record { prev, next, .. } = self.records[index];
+        if mark == Mark::Lost && self.holes.finger == self.id(index) {
+            self.holes.finger = if prev == NIL { next } else { prev };
+        }
+        let list = match mark {
+            Mark::Lost => &mut self.holes.waiting,
+            _ => &mut self.flight,
+        };
         if prev == NIL {
-            self.flight.head = next;
-        } else {
+            list.head = next;
+        }
+        if next == NIL {
+            list.tail = prev;
+        }
+        if prev != NIL {
             let prev = self.index(prev);
             self.records[prev].next = next;
         }
-        if next == NIL {
-            self.flight.tail = prev;
-        } else {
+        if next != NIL {
             let next = self.index(next);
             self.records[next].prev = prev;
         }
-    }
-
-    /// The lowest of the others that wait is the next, if the record was.
-    fn wait_no_longer(&mut self, index: usize) {
-        if self.holes.next_lost != self.id(index) {
-            return;
-        }
-        self.holes.next_lost = NIL;
-        if self.holes.of(Mark::Lost) == 0 {
-            return;
-        }
-        let mut next = index + 1;
-        while self.records.get(next).is_some_and(|r| r.mark != Mark::Lost) {
-            step!(self);
-            next += 1;
-        }
-        self.holes.next_lost = self.id(next);
     }
 
     /// Recomputes lists, counters and the frontier from the marks.
@@ -316,7 +337,8 @@ impl Scoreboard {
         self.frontier = self.base;
         let holes = &mut *self.holes;
         holes.bytes = [0; 5];
-        holes.next_lost = NIL;
+        holes.waiting = List::EMPTY;
+        holes.finger = NIL;
         holes.grown = (0, NIL);
         holes.sacked_records = 0;
         holes.sacked_above = 0;
@@ -333,7 +355,7 @@ impl Scoreboard {
                     self.holes.sacked_above += u32::from(len);
                     self.holes.runs_above += u32::from(!self.is_sacked(index + 1));
                 }
-                Mark::Lost => self.wait(index),
+                Mark::Lost => self.insert_waiting(index),
                 Mark::Sent | Mark::Probed | Mark::Resent => in_flight.push((sent_at, since, index)),
             }
             self.count(mark, len);
@@ -369,14 +391,13 @@ impl Scoreboard {
         let counters = |board: &Self| {
             let h = &*board.holes;
             let above = (h.sacked_above, h.runs_above);
-            (h.bytes, h.next_lost, h.sacked_records, above, board.flight)
+            (h.bytes, h.sacked_records, above, h.waiting, board.flight)
         };
         assert_eq!(counters(self), counters(&anew));
         for (r, anew) in self.records.iter().zip(&anew.records) {
-            let is_in_flight = !matches!(r.mark, Mark::Lost | Mark::Sacked);
             assert!(
-                !is_in_flight || (r.prev, r.next) == (anew.prev, anew.next),
-                "in order of transmission"
+                r.mark == Mark::Sacked || (r.prev, r.next) == (anew.prev, anew.next),
+                "in order of transmission, and those that wait in sequence"
             );
         }
     }

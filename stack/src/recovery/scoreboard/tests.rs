@@ -724,3 +724,22 @@ fn repeated_blocks_are_cheap() {
     }
     assert!(board.steps - before < 10 * N, "{}", board.steps - before);
 }
+
+/// What is lost again at the beginning of a window, of which the end waits, costs no walk over what
+/// lies between.
+#[test]
+fn losing_the_same_again_is_cheap() {
+    const N: u64 = 100_000;
+    let mut board = board_of(N);
+    board.mark_lost((N - 1) * MSS);
+    let before = board.steps;
+    for round in 0..1_000 {
+        let start = round % 3 * MSS;
+        board.mark_lost(start);
+        assert_eq!(board.next_lost().map(|r| r.start), Some(start));
+        board.on_retransmit(start, at(2 * N + round), 0);
+    }
+    assert_eq!(board.next_lost().map(|r| r.start), Some((N - 1) * MSS));
+    board.check_invariants();
+    assert!(board.steps - before < 4_000, "{}", board.steps - before);
+}
