@@ -17,7 +17,7 @@
 //! settled before, and the cost of an ACK follows what is new in it.
 
 use crate::prefetch::{prefetch, prefetch_span};
-use crate::sparse::{Rarely, begins};
+use crate::sparse::{Rarely, Sparse, begins};
 pub use judge::Judged;
 use links::step;
 use narrows_congestion::hint::cold_path;
@@ -145,7 +145,10 @@ begins! {
         /// SACKed bytes, and SACKed runs, from the frontier on.
         sacked_above: u32 = 0,
         runs_above: u32 = 0,
-        judged: Judged = Judged::NOTHING,
+        judged_first_again: bool = false,
+        /// The others of [`Judged`].
+        judged_retransmission: Sparse<Instant> = Sparse::NONE,
+        judged_end: AbsSeq = 0,
         /// End of the highest SACKed record; stale once acknowledged.
         high_sacked: AbsSeq = 0,
         /// [`Scoreboard::end`] when all was last said not to be lost.

@@ -2,6 +2,7 @@
 
 use super::links::step;
 use super::{AbsSeq, Mark, NIL, Scoreboard, SentSegment};
+use crate::sparse::Sparse;
 use narrows_congestion::{ByteCount, Instant};
 
 /// What a detector has judged lost.
@@ -14,14 +15,6 @@ pub struct Judged {
     pub end: AbsSeq,
     /// The first record is one of those retransmissions: SND.UNA waits for another.
     pub first_again: bool,
-}
-
-impl Judged {
-    pub(super) const NOTHING: Self = Self {
-        retransmission: None,
-        end: 0,
-        first_again: false,
-    };
 }
 
 impl Scoreboard {
@@ -76,13 +69,20 @@ impl Scoreboard {
 
     /// What was judged lost since [`Self::forget_judged`].
     pub fn judged(&self) -> Judged {
-        self.holes.judged
+        let holes = &*self.holes;
+        Judged {
+            retransmission: holes.judged_retransmission.get(),
+            end: holes.judged_end,
+            first_again: holes.judged_first_again,
+        }
     }
 
     /// A new judgement begins.
     pub fn forget_judged(&mut self) {
         if let Some(holes) = self.holes.changed() {
-            holes.judged = Judged::NOTHING;
+            holes.judged_retransmission = Sparse::NONE;
+            holes.judged_end = 0;
+            holes.judged_first_again = false;
         }
     }
 
@@ -112,8 +112,7 @@ impl Scoreboard {
                 Mark::Probed if self.view(index).end > self.holes.undone => {
                     let segment = self.view(index);
                     marked += segment.end - segment.start;
-                    let judged = &mut self.holes.judged;
-                    judged.end = judged.end.max(segment.end);
+                    self.holes.judged_end = self.holes.judged_end.max(segment.end);
                     self.set_mark(index, Mark::Resent);
                 }
                 Mark::Probed | Mark::Lost | Mark::Resent => {}
@@ -149,12 +148,13 @@ impl Scoreboard {
     fn judge(&mut self, index: usize) {
         let segment = self.view(index);
         self.records[index].set_absent(false);
-        let judged = &mut self.holes.judged;
+        let holes = &mut *self.holes;
         if segment.in_flight_retransmission() {
-            judged.retransmission = judged.retransmission.max(Some(segment.sent_at));
-            judged.first_again |= index == 0;
+            let before = holes.judged_retransmission.get().unwrap_or(Instant::ZERO);
+            holes.judged_retransmission = Sparse::some(before.max(segment.sent_at));
+            holes.judged_first_again |= index == 0;
         }
-        judged.end = judged.end.max(segment.end);
+        holes.judged_end = holes.judged_end.max(segment.end);
         self.set_mark(index, Mark::Lost);
     }
 }
