@@ -499,6 +499,10 @@ impl EventSet {
 
     /// The next of them; `last_error` is what an event of a soft error tells.
     pub(super) fn pop(&mut self, state: State, last_error: Option<SoftError>) -> Option<Event> {
+        if last_error.is_none() {
+            // What went wrong has passed before anyone asked.
+            self.take(Kind::SoftError);
+        }
         let closed = match state {
             State::Closed(reason) => Some(Event::Closed(reason)),
             _ => None,
@@ -514,5 +518,25 @@ impl EventSet {
         ]
         .into_iter()
         .find_map(|(kind, event)| event.filter(|_| self.take(kind)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_has_passed_is_told_to_nobody() {
+        let mut events = EventSet::default();
+        events.set(Kind::SoftError);
+        events.set(Kind::Writable);
+        let pop = |events: &mut EventSet, error| events.pop(State::Established, error);
+        assert_eq!(pop(&mut events, None), Some(Event::Writable));
+        assert!(!events.any());
+        events.set(Kind::SoftError);
+        let error = Some(SoftError::Retransmitting);
+        let told = Some(Event::SoftError(SoftError::Retransmitting));
+        assert_eq!(pop(&mut events, error), told);
+        assert_eq!(pop(&mut events, error), None);
     }
 }

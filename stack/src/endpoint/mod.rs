@@ -314,7 +314,7 @@ impl<T: TcpTypes> Endpoint<T> {
             if let Some(conn) = self.connection_in(slot) {
                 let before = conn.handshake_timeouts();
                 conn.handle_timeout(now);
-                let timeouts = conn.handshake_timeouts() - before;
+                let timeouts = conn.handshake_timeouts().saturating_sub(before);
                 self.cold.opens.handshake_timeouts += u64::from(timeouts);
                 self.after_input(slot);
             }

@@ -89,16 +89,16 @@ impl PipeAck {
         self.round.get_or_insert((now, delivered));
     }
 
-    /// Takes the sample if the round trip is over, and tells so; until now `delivered` was delivered.
-    fn close(&mut self, delivered: u64, rtt: Duration, now: Instant) -> bool {
+    /// Takes the sample if the round trip is over; until now `delivered` was delivered.
+    fn close(&mut self, delivered: u64, rtt: Duration, now: Instant) -> Sampled {
         match self.round {
             Some((began, from)) if now.since(began) >= rtt => {
                 self.round = None;
                 let acked = ByteCount::new(delivered.saturating_sub(from));
                 self.record(acked, began + rtt, Self::period(rtt));
-                true
+                Sampled::Now
             }
-            _ => false,
+            _ => Sampled::NotNow,
         }
     }
 
@@ -143,6 +143,15 @@ impl PipeAck {
     fn reset(&mut self) {
         *self = Self::default();
     }
+}
+
+/// Whether a round trip was measured just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sampled {
+    /// A sample was taken.
+    Now,
+    /// None was.
+    NotNow,
 }
 
 /// Whether the window tells what the path holds (RFC 7661 section 4.3).
@@ -208,7 +217,10 @@ impl NewCwv {
         if anything && !rtt.is_zero() {
             self.pipe_ack.open(delivered, now);
         }
-        sampled.then(|| self.judge(cwnd, rtt, now)).flatten()
+        match sampled {
+            Sampled::Now => self.judge(cwnd, rtt, now),
+            Sampled::NotNow => None,
+        }
     }
 
     /// New data leaves, `delivered` bytes of all being delivered. As [`on_ack`](Self::on_ack).
@@ -404,14 +416,14 @@ mod tests {
     fn rfc7661_4_2_a_sample_is_of_one_round_trip() {
         let mut pipe = PipeAck::default();
         pipe.open(7_000, at(0));
-        assert!(!pipe.close(9_000, RTT, at(99)));
+        assert_eq!(pipe.close(9_000, RTT, at(99)), Sampled::NotNow);
         assert_eq!(pipe.value(RTT, at(99)), None);
-        assert!(pipe.close(12_000, RTT, at(800)));
+        assert_eq!(pipe.close(12_000, RTT, at(800)), Sampled::Now);
         assert_eq!(pipe.value(RTT, at(800)), Some(kb(5)));
         // It counts from the end of its round trip.
         assert_eq!(pipe.value(RTT, at(1_099)), Some(kb(5)));
         assert_eq!(pipe.value(RTT, at(1_100)), Some(kb(0)));
-        assert!(!pipe.close(12_000, RTT, at(1_800)));
+        assert_eq!(pipe.close(12_000, RTT, at(1_800)), Sampled::NotNow);
     }
 
     /// One ACK a round trip, of `bytes` each, from SND.UNA `una`, `n` times.
