@@ -237,6 +237,10 @@ impl Scoreboard {
         record.start = ack as u32;
         record.len -= cut;
         self.uncount(mark, cut);
+        // Where a block began within it, it now begins itself.
+        if let Some(holes) = self.holes.changed() {
+            holes.grown = (0, NIL);
+        }
         if mark == Mark::Sacked {
             if above {
                 self.holes.sacked_above -= u32::from(cut);
