@@ -370,6 +370,9 @@ impl Naive {
         assert_eq!(ours, model);
         let pipe = self.sum(|r| !r.sacked && !r.lost) + self.sum(|r| r.resent);
         assert_eq!(board.pipe().get(), pipe);
+        assert_eq!(board.sacked().get(), self.sum(|r| r.sacked));
+        assert_eq!(board.lost().get(), self.sum(|r| r.lost));
+        assert_eq!(board.retransmitted().get(), self.sum(|r| r.resent));
         let waiting = self.records.iter().find(|r| r.lost && !r.resent);
         assert_eq!(board.next_lost().map(|r| r.start), waiting.map(|r| r.start));
         let mut flight: Vec<_> = self
