@@ -71,8 +71,8 @@ impl Resent {
 #[derive(Default)]
 pub(super) struct Delivered {
     /// SND.UNA and the number of records before it, and whether SND.UNA moved.
-    prior_una: AbsSeq,
-    records_before: usize,
+    pub(super) prior_una: AbsSeq,
+    pub(super) records_before: usize,
     pub(super) advanced: bool,
     /// Bytes that it delivered, and what of these it SACKed.
     bytes: ByteCount,
@@ -97,7 +97,7 @@ pub(super) struct Delivered {
     again: Option<Resent>,
     /// Of the window nothing was SACKed before, and the D-SACK begins at SND.UNA.
     pub(super) first_news: bool,
-    segments: u32,
+    pub(super) segments: u32,
 }
 
 impl Delivered {
@@ -282,8 +282,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let limited = if self.validates {
             cold_path();
-            let counts = (seen.segments, seen.records_before);
-            self.validate_ack(seen.prior_una, counts, &mut sample, now)
+            self.validate_ack(seen, &mut sample, now)
         } else {
             self.cwnd_limited_since(seen.prior_una)
         };

@@ -13,8 +13,8 @@
 //! Left out: proportional rate reduction, which lets out bytes here and packets there; it lets out
 //! as many segments as its bytes would be if they were full, and one at least.
 
+use super::ack::Delivered;
 use super::rare::Rare;
-use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::Frto;
 use narrows_congestion::{AckSample, ByteCount, CongestionControl, RtoPolicy};
@@ -104,27 +104,23 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         Grant::Nothing
     }
 
-    /// An ACK has come that found SND.UNA at `prior_una`, and delivered so many segments of so many:
-    /// what the congestion control hears of it. Whether the window was the limit before it.
-    pub(super) fn ack_in_packets(
-        &mut self,
-        prior_una: AbsSeq,
-        (delivered, before): (u32, usize),
-        sample: &mut AckSample,
-    ) -> bool {
+    /// An ACK has come: what the congestion control hears of it. Whether the window was the limit
+    /// before it.
+    pub(super) fn ack_in_packets(&mut self, seen: &Delivered, sample: &mut AckSample) -> bool {
         self.end_grant();
+        let before = seen.records_before;
         let acked = before.saturating_sub(self.board.len()) as u64;
         let marked = !sample.delivered_ce.is_zero();
         sample.acked = self.mss * acked;
         if self.policy.sack {
-            sample.delivered = self.mss * u64::from(delivered);
+            sample.delivered = self.mss * u64::from(seen.segments);
         }
         if marked {
             sample.delivered_ce = sample.acked;
         }
         let (cwnd, slow_start) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
         let half_used = self.mss * before as u64 * 2 > cwnd;
-        self.limited_until > prior_una || (slow_start && half_used)
+        self.limited_until > seen.prior_una || (slow_start && half_used)
     }
 
     /// `FlightSize`: what is outstanding, `bytes`; of a sender that counts packets as many full

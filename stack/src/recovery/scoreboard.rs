@@ -154,9 +154,8 @@ begins! {
         /// [`Scoreboard::end`] when all was last said not to be lost.
         undone: AbsSeq = 0,
         reordering: Reordering = Reordering::NONE,
-        /// Blocks mostly grow: where the one starts that did last, modulo 2^32, and the number of the
-        /// record after those that it covers.
-        grown: (u32, u32) = (0, NIL),
+        /// Blocks mostly grow: the one that did last.
+        grown: Grown = Grown::NONE,
     }
 }
 
@@ -171,6 +170,22 @@ impl Holes {
     fn are_filled(&self) -> bool {
         self.bytes == [0; 5] && self.reno_bytes == 0
     }
+}
+
+/// Up to where a SACK block is known to be SACKed.
+#[derive(Clone, Copy, Debug)]
+struct Grown {
+    /// Where the block starts, modulo 2^32.
+    start: u32,
+    /// Number of the record after those that it covers; [`NIL`]: it is of no block.
+    after: u32,
+}
+
+impl Grown {
+    const NONE: Self = Self {
+        start: 0,
+        after: NIL,
+    };
 }
 
 /// What was sent, SACKed, lost and retransmitted, and the counters that follow from it.

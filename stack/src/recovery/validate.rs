@@ -1,7 +1,7 @@
 //! Where a sender has its window validated: when it sends, when ACKs come, and on congestion.
 
+use super::ack::Delivered;
 use super::rare::Rare;
-use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::validation::{NewCwv, UsedWindow, Validation};
 use crate::config::IdleRestart;
@@ -105,17 +105,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    /// An ACK has come that found SND.UNA at `prior_una`, and delivered what `sample` says, in so
-    /// many segments of so many that there were. Whether the window was the limit: where it is not
-    /// validated it must have been full. A window that counts packets hears of them in `sample`.
+    /// An ACK has come, which delivered what `sample` says. Whether the window was the limit: where
+    /// it is not validated it must have been full. A window that counts packets hears of them in
+    /// `sample`.
     #[cold]
     pub(super) fn validate_ack(
         &mut self,
-        prior_una: AbsSeq,
-        (segments, records): (u32, usize),
+        seen: &Delivered,
         sample: &mut AckSample,
         now: Instant,
     ) -> bool {
+        let prior_una = seen.prior_una;
         let newly = sample.delivered;
         let flight = ByteCount::new(self.nxt - prior_una);
         let full = self.limited_until > prior_una || self.is_full(flight);
@@ -138,7 +138,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         self.pace_what_is_not_validated();
         if self.counts_packets() {
-            self.ack_in_packets(prior_una, (segments, records), sample)
+            self.ack_in_packets(seen, sample)
         } else if self.is_non_validated() {
             full
         } else {

@@ -2,7 +2,7 @@
 //! counters that every change of state keeps.
 
 use super::record::Record;
-use super::{AbsSeq, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
+use super::{AbsSeq, Grown, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
 use narrows_congestion::hint::cold_path;
 use std::cmp::Reverse;
 
@@ -115,9 +115,9 @@ impl Scoreboard {
         each: &mut impl FnMut(&SentSegment),
     ) {
         let judged = self.index(self.frontier);
-        let (grown, after) = self.holes.grown;
-        let mut index = self.index(after);
-        if after == NIL || grown != start as u32 || index > self.records.len() {
+        let grown = self.holes.grown;
+        let mut index = self.index(grown.after);
+        if grown.after == NIL || grown.start != start as u32 || index > self.records.len() {
             index = self.first_from(start);
         }
         loop {
@@ -143,7 +143,10 @@ impl Scoreboard {
             let holes = &mut *self.holes;
             holes.bytes[Mark::Sacked as usize] += u32::from(len);
             holes.sacked_records += 1;
-            holes.grown = (start as u32, next);
+            holes.grown = Grown {
+                start: start as u32,
+                after: next,
+            };
             holes.high_sacked = holes.high_sacked.max(segment.end);
             if index >= judged {
                 holes.sacked_above += u32::from(len);
@@ -239,7 +242,7 @@ impl Scoreboard {
         self.uncount(mark, cut);
         // Where a block began within it, it now begins itself.
         if let Some(holes) = self.holes.changed() {
-            holes.grown = (0, NIL);
+            holes.grown = Grown::NONE;
         }
         if mark == Mark::Sacked {
             if above {
@@ -343,7 +346,7 @@ impl Scoreboard {
         holes.bytes = [0; 5];
         holes.waiting = List::EMPTY;
         holes.finger = NIL;
-        holes.grown = (0, NIL);
+        holes.grown = Grown::NONE;
         holes.sacked_records = 0;
         holes.sacked_above = 0;
         holes.runs_above = 0;
