@@ -3,6 +3,7 @@
 use crate::wire::Seq;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Duration, Instant};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 
 /// When to acknowledge data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
@@ -168,7 +169,7 @@ pub(crate) struct PastAck {
 struct Seldom {
     /// Who decides when it is not the RFCs' policy.
     custom: Option<Box<dyn Acknowledge>>,
-    acks: Vec<PastAck>,
+    acks: VecDeque<PastAck>,
     /// Acknowledgements without data that had left when data last came; counted for
     /// [`AckState::on_special`] only.
     pure_acks: Option<u64>,
@@ -177,14 +178,9 @@ struct Seldom {
 impl Seldom {
     fn push(&mut self, ack: PastAck) {
         if self.acks.len() == MAX_PAST {
-            self.acks.remove(0);
+            self.acks.pop_front();
         }
-        self.acks.push(ack);
-    }
-
-    #[cold]
-    fn take_past(&mut self) -> Option<PastAck> {
-        (!self.acks.is_empty()).then(|| self.acks.remove(0))
+        self.acks.push_back(ack);
     }
 }
 
@@ -319,9 +315,8 @@ impl AckState {
     }
 
     /// The next acknowledgement of the past, to leave before anything else.
-    #[inline]
     pub(crate) fn take_past(&mut self) -> Option<PastAck> {
-        self.seldom.as_deref_mut().and_then(Seldom::take_past)
+        self.seldom.as_mut()?.acks.pop_front()
     }
 
     /// A segment with SEG.ACK `ack` leaves, which settles what is owed.
@@ -349,7 +344,7 @@ impl AckState {
     pub(crate) fn clear(&mut self) {
         self.owed = Owed::Nothing;
         if let Some(seldom) = &mut self.seldom {
-            (seldom.acks, seldom.pure_acks) = (Vec::new(), None);
+            (seldom.acks, seldom.pure_acks) = (VecDeque::new(), None);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
-use super::{Connection, TcpTypes, may_send_new, tracer};
+use super::{Connection, TcpTypes, tracer};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::Instant;
@@ -38,32 +38,22 @@ impl<T: TcpTypes> Connection<T> {
             State::SynReceived(_) => return self.snd.postpone_timers(now),
             _ => {}
         }
-        let mut trace = tracer(&mut self.trace, now);
         if self.snd.reorder_deadline().is_some_and(|at| at <= now) {
-            self.snd.on_reorder_timeout(now, &mut trace);
+            let trace = &mut tracer(&mut self.trace, now);
+            self.snd.on_reorder_timeout(now, trace);
         }
-        if self
-            .snd
-            .pto_deadline()
-            .is_some_and(|at| self.timers.on_tick(at) <= now)
-        {
-            let una = self.snd.una();
-            let new_data =
-                may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window, una);
-            self.snd.on_pto(new_data, now, &mut trace);
+        if self.timers.is_past(self.snd.pto_deadline(), now) {
+            let new_data = self.can_send_new(self.snd.una());
+            let trace = &mut tracer(&mut self.trace, now);
+            self.snd.on_pto(new_data, now, trace);
         }
-        drop(trace);
         if self.path_mtu.is_searched() {
             self.settle_mtu_probe(now);
         }
-        if self
-            .snd
-            .rto_deadline()
-            .is_some_and(|at| self.timers.on_tick(at) <= now)
-        {
+        if self.timers.is_past(self.snd.rto_deadline(), now) {
             let closed = self.window_refuses_the_first();
-            self.snd
-                .on_rto(now, closed, &mut tracer(&mut self.trace, now));
+            let trace = &mut tracer(&mut self.trace, now);
+            self.snd.on_rto(now, closed, trace);
         }
         self.look_for_progress(now);
     }
@@ -80,19 +70,13 @@ impl<T: TcpTypes> Connection<T> {
 
     #[cold]
     fn lose_patience(&mut self, more: u32, now: Instant) {
-        let (retries, time) = (
-            self.config.lifetimes.data_retries,
-            self.config.lifetimes.data_retry_time,
-        );
-        if self.snd.is_hopeless(retries, time, now) {
+        let limits = self.config.lifetimes;
+        if (self.snd).is_hopeless(limits.data_retries, limits.data_retry_time, now) {
             self.finish(CloseReason::TimedOut, now);
             return;
         }
         self.settle_path_mtu(now);
-        let (fruitless, r1) = (
-            self.snd.fruitless(),
-            self.config.lifetimes.retries_before_report,
-        );
+        let (fruitless, r1) = (self.snd.fruitless(), limits.retries_before_report);
         if fruitless >= r1 {
             self.suspect_black_hole(now);
         }
@@ -124,13 +108,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The next segment waits until then, or none does.
     pub(super) fn wait_to_pace(&mut self, until: Option<Instant>) {
-        match until {
-            Some(at) => self.rare.pace_at = Sparse::some(at),
-            None => {
-                if let Some(rare) = self.rare.changed() {
-                    rare.pace_at = Sparse::NONE;
-                }
-            }
+        if let Some(at) = until {
+            self.rare.pace_at = Sparse::some(at);
+        } else if let Some(rare) = self.rare.changed() {
+            rare.pace_at = Sparse::NONE;
         }
     }
 

@@ -38,10 +38,7 @@ impl Ends {
     /// Our address and the peer's.
     #[inline]
     pub(super) fn ips(&self) -> (IpAddr, IpAddr) {
-        match &self.addresses {
-            Addresses::V4([local, remote]) => (IpAddr::V4(*local), IpAddr::V4(*remote)),
-            Addresses::Other(ends) => (ends[0].ip(), ends[1].ip()),
-        }
+        (self.local().ip(), self.remote().ip())
     }
 
     /// These, if they are of IPv4.

@@ -3,7 +3,7 @@
 
 use super::state::{CloseReason, Origin, State};
 use super::user::Kind as EventKind;
-use super::{Connection, TcpTypes};
+use super::{Connection, TcpTypes, Text};
 use crate::buffer::{Payload, RecvBuffer, SendBuffer};
 use crate::fast_open::{FastOpenReport, FastOpenStart, FastOpenStatus, Finding};
 use crate::wire::options::MAX_OPTIONS_LEN;
@@ -305,15 +305,15 @@ impl<T: TcpTypes> Connection<T> {
     pub(crate) fn accept_early(
         &mut self,
         syn: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
         answer: Option<FastOpenOption>,
         now: Instant,
     ) {
         self.serve_fast_open(answer, Stage::Pending, now);
         let room = self.syn_text_room().min(self.offered.most());
-        let kept = payload.len().min(room.min(u64::from(u16::MAX)) as usize);
+        let kept = text.len().min(room.min(u64::from(u16::MAX)) as usize);
         if kept > 0 {
-            self.recv_buf.write(0, payload.slice(0..kept));
+            self.recv_buf.write(0, text.slice(0..kept));
             self.rcv_nxt = kept as u64;
             self.on_new_text(kept as u64, now);
             if let Some(fast_open) = &mut self.handshake.fast_open {

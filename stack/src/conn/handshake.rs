@@ -5,58 +5,42 @@ use super::icmp::SoftError;
 use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
 use super::user::Kind as EventKind;
-use super::{Connection, Fin, TcpTypes, tracer};
+use super::{Connection, Fin, TcpTypes, Text, tracer};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{TcpConfig, WindowCount};
 use crate::recovery::SenderPolicy;
-use crate::sparse::Begins;
+use crate::sparse::begins;
 use crate::trace::{TimeoutCause, TraceEvent};
 use crate::wire::{Ecn, Flags, PlainHeader, TcpHeader};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
 use std::net::IpAddr;
 
-/// The peer's MSS if its SYN names none (RFC 9293 MUST-15).
-const DEFAULT_MSS_V4: u16 = 536;
-const DEFAULT_MSS_V6: u16 = 1220;
 /// A smaller MSS in a SYN is an attack or an error.
 const MIN_MSS: u16 = 64;
 
-/// Our SYN or SYN-ACK.
-#[derive(Clone, Debug)]
-pub(super) struct Handshake {
-    /// It is to be sent (again).
-    pub(super) due: bool,
-    /// When it was to leave for the first time.
-    pub(super) sent_at: Option<Instant>,
-    pub(super) transmissions: Transmissions,
-    /// How often it went unanswered until its timer fired.
-    pub(super) retries: u32,
-    /// How often the peer's SYN came again, and our SYN-ACK was sent again for it.
-    pub(super) asked_again: u32,
-    /// Bytes of text that came with the peer's SYN and wait in the receive buffer.
-    pub(super) text: u16,
-    /// A FIN came behind them.
-    pub(super) peer_fin: bool,
-    /// TSval of a segment that a RST answers in SYN-SENT.
-    pub(super) refused_tsval: Option<u32>,
-    pub(super) fast_open: Option<Box<FastOpen>>,
-    /// When it was given up.
-    pub(super) over_at: Instant,
-}
-
-impl Begins for Handshake {
-    const BEGINNING: &'static Self = &Self {
-        due: false,
-        sent_at: None,
-        transmissions: Transmissions::None,
-        retries: 0,
-        asked_again: 0,
-        text: 0,
-        peer_fin: false,
-        refused_tsval: None,
-        fast_open: None,
-        over_at: Instant::ZERO,
-    };
+begins! {
+    /// Our SYN or SYN-ACK.
+    #[derive(Clone, Debug)]
+    pub(super) struct Handshake {
+        /// It is to be sent (again).
+        pub(super) due: bool = false,
+        /// When it was to leave for the first time.
+        pub(super) sent_at: Option<Instant> = None,
+        pub(super) transmissions: Transmissions = Transmissions::None,
+        /// How often it went unanswered until its timer fired.
+        pub(super) retries: u32 = 0,
+        /// How often the peer's SYN came again, and our SYN-ACK was sent again for it.
+        pub(super) asked_again: u32 = 0,
+        /// Bytes of text that came with the peer's SYN and wait in the receive buffer.
+        pub(super) text: u16 = 0,
+        /// A FIN came behind them.
+        pub(super) peer_fin: bool = false,
+        /// TSval of a segment that a RST answers in SYN-SENT.
+        pub(super) refused_tsval: Option<u32> = None,
+        pub(super) fast_open: Option<Box<FastOpen>> = None,
+        /// When it was given up.
+        pub(super) over_at: Instant = Instant::ZERO,
+    }
 }
 
 /// What the peer's SYN offered, so that our SYN-ACK does not offer more.
@@ -103,11 +87,11 @@ impl Transmissions {
     }
 }
 
-/// The MSS of a peer whose SYN names none.
+/// The MSS of a peer whose SYN names none (RFC 9293 MUST-15).
 pub(crate) const fn default_mss(remote: IpAddr) -> u16 {
     match remote {
-        IpAddr::V4(_) => DEFAULT_MSS_V4,
-        IpAddr::V6(_) => DEFAULT_MSS_V6,
+        IpAddr::V4(_) => 536,
+        IpAddr::V6(_) => 1_220,
     }
 }
 
@@ -133,7 +117,7 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
         ecn: Ecn,
         tcp: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
         let ack = tcp.flags.contains(Flags::ACK);
         // First, check the ACK bit. Only our SYN can be acknowledged.
@@ -166,14 +150,14 @@ impl<T: TcpTypes> Connection<T> {
             self.forget_handshake();
             self.ack.force();
             // Data or FIN on the SYN-ACK.
-            if !payload.is_empty() || tcp.flags.contains(Flags::FIN) {
+            if !text.is_empty() || tcp.flags.contains(Flags::FIN) {
                 let rest = self.without_syn(tcp);
-                self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), payload);
+                self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), text);
             }
         } else {
             // Simultaneous open.
             self.ecn.on_syn(tcp.flags);
-            self.queue_syn_text(tcp, payload);
+            self.queue_syn_text(tcp, text);
             self.set_state(State::SynReceived(Origin::Active), now);
             self.handshake.due = true;
         }
@@ -197,9 +181,7 @@ impl<T: TcpTypes> Connection<T> {
         self.peer_offers.sack = syn.options.sack_permitted;
         self.peer_offers.wscale = syn.options.window_scale;
         self.ts.on_syn(syn.options.timestamps, now);
-        self.mss_out = self
-            .negotiated_mss()
-            .min(self.path_mtu.mss(self.ip_header()));
+        self.mss_out = self.negotiated_mss().min(self.path_mss());
         self.begin_mtu_probing(now);
         if self.config.window_scaling
             && let Some(shift) = syn.options.window_scale
@@ -213,7 +195,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The largest MSS that we and the path take.
     pub(crate) fn largest_mss(&self) -> u16 {
-        self.config.mss.min(self.path_mtu.mss(self.ip_header()))
+        self.config.mss.min(self.path_mss())
     }
 
     /// The effective MSS (RFC 9293 MUST-16), the path aside.
@@ -250,13 +232,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// All is told of the handshake; of an ordinary one nothing needs to be kept.
     pub(super) fn forget_handshake(&mut self) {
-        let Handshake {
-            retries,
-            asked_again,
-            fast_open,
-            ..
-        } = &*self.handshake;
-        if *retries == 0 && *asked_again == 0 && fast_open.is_none() {
+        let of = &*self.handshake;
+        if of.retries == 0 && of.asked_again == 0 && of.fast_open.is_none() {
             self.handshake.forget();
         }
     }
@@ -329,12 +306,9 @@ impl<T: TcpTypes> Connection<T> {
             consecutive: self.handshake.retries,
             flight_size: ByteCount::new(1),
         });
-        let tried = self
-            .handshake
-            .sent_at
-            .map_or(Duration::ZERO, |first| now.since(first));
+        let first = self.handshake.sent_at.unwrap_or(now);
         if self.handshake.retries > self.config.lifetimes.syn_retries
-            && tried >= self.config.lifetimes.syn_retry_time
+            && now.since(first) >= self.config.lifetimes.syn_retry_time
         {
             self.finish(CloseReason::TimedOut, now);
         } else {
@@ -360,17 +334,11 @@ impl<T: TcpTypes> Connection<T> {
         if self.config.window_scaling && (!answer || self.peer_offers.wscale.is_some()) {
             tcp.options.window_scale = Some(self.config.window_shift());
         }
-        if if answer {
-            self.ts.in_use()
-        } else {
-            self.ts.wanted()
-        } {
-            let mut option = self.ts.option(now);
-            if !answer {
-                option.ecr = 0;
-            }
-            tcp.options.timestamps = Some(option);
-        }
+        let has_timestamps = match answer {
+            true => self.ts.in_use(),
+            false => self.ts.wanted(),
+        };
+        tcp.options.timestamps = has_timestamps.then(|| self.ts.option(now));
         if answer {
             tcp.flags |= Flags::ACK | self.ecn.syn_ack_flags();
             tcp.ack = self.rcv_nxt_seq();
@@ -382,9 +350,7 @@ impl<T: TcpTypes> Connection<T> {
         let (received, read) = (self.rcv_nxt, self.recv_buf.start());
         let mss = u64::from(self.config.mss);
         tcp.window = self.offered.advertise(received, read, || mss, false, now);
-        if self.handshake.sent_at.is_none() {
-            self.handshake.sent_at = Some(now);
-        }
+        self.handshake.sent_at.get_or_insert(now);
         self.handshake.transmissions.on_sent(now);
         self.handshake.due = false;
         let rto = self.snd.draw_rto();

@@ -10,7 +10,7 @@ use super::mtu_probing::MtuSearch;
 use super::state::{CloseReason, Origin, State};
 use super::{Connection, TcpTypes};
 use crate::recovery::AbsSeq;
-use crate::sparse::{Begins, Rarely, Sparse};
+use crate::sparse::{Rarely, Sparse, begins};
 use crate::wire::Seq;
 use crate::wire::icmp::{IcmpError, IcmpErrorKind, Unreachable};
 use narrows_congestion::{Duration, Instant};
@@ -91,27 +91,20 @@ pub(super) struct PathMtu {
     pub(super) told: Rarely<Complaints>,
 }
 
-/// What routers and probes have told of it.
-#[derive(Clone, Debug)]
-pub(super) struct Complaints {
-    /// What routers said, in bytes with the IP header.
-    mtu: Option<u32>,
-    /// When the last of them said so, or, where another connection was told, since when this one
-    /// knows that it sends.
-    since: Sparse<Instant>,
-    /// A claim that contradicts what arrived, and the segment it is about.
-    pending: Option<(AbsSeq, u32)>,
-    /// The search for a larger one by probes.
-    pub(super) search: Option<MtuSearch>,
-}
-
-impl Begins for Complaints {
-    const BEGINNING: &'static Self = &Self {
-        mtu: None,
-        since: Sparse::NONE,
-        pending: None,
-        search: None,
-    };
+begins! {
+    /// What routers and probes have told of it.
+    #[derive(Clone, Debug)]
+    pub(super) struct Complaints {
+        /// What routers said, in bytes with the IP header.
+        mtu: Option<u32> = None,
+        /// When the last of them said so, or, where another connection was told, since when this one
+        /// knows that it sends.
+        since: Sparse<Instant> = Sparse::NONE,
+        /// A claim that contradicts what arrived, and the segment it is about.
+        pending: Option<(AbsSeq, u32)> = None,
+        /// The search for a larger one by probes.
+        pub(super) search: Option<MtuSearch> = None,
+    }
 }
 
 /// Sizes of links there are, for routers that do not tell theirs (RFC 1191 section 7.1).
@@ -133,8 +126,7 @@ impl PathMtu {
     /// Whether a larger one is searched for.
     #[inline]
     pub(super) fn is_searched(&self) -> bool {
-        let told = self.told.as_changed();
-        told.is_some_and(|told| told.search.is_some())
+        (self.told.as_changed()).is_some_and(|told| told.search.is_some())
     }
 
     /// The search for a larger one, if there is one.
@@ -148,10 +140,8 @@ impl PathMtu {
     #[inline]
     pub(super) fn on_progress(&mut self, acked: u64, una: AbsSeq, mss: u64) {
         self.arrived = self.arrived.max(acked.min(mss));
-        if let Some(told) = self.told.changed()
-            && told.pending.is_some_and(|claim| una > claim.0)
-        {
-            told.pending = None;
+        if let Some(told) = self.told.changed() {
+            told.pending = told.pending.filter(|claim| una <= claim.0);
         }
     }
 
@@ -159,19 +149,12 @@ impl PathMtu {
     pub(super) fn forget_arrived(&mut self, payload: u64) {
         self.arrived = self.arrived.min(payload);
     }
-
-    /// The largest MSS that the path takes.
-    pub(super) fn mss(&self, ip_header: usize) -> u16 {
-        let Some(mtu) = self.told.mtu else {
-            return u16::MAX;
-        };
-        u16::try_from(mss_of(mtu as usize, ip_header)).unwrap_or(u16::MAX)
-    }
 }
 
 /// What a packet of `mtu` bytes holds besides IP header and the fixed TCP header; not below 64.
-fn mss_of(mtu: usize, ip_header: usize) -> usize {
-    mtu.saturating_sub(ip_header).saturating_sub(20).max(64)
+fn mss_of(mtu: usize, ip_header: usize) -> u16 {
+    let mss = mtu.saturating_sub(ip_header).saturating_sub(20).max(64);
+    u16::try_from(mss).unwrap_or(u16::MAX)
 }
 
 impl<T: TcpTypes> Connection<T> {
@@ -199,9 +182,8 @@ impl<T: TcpTypes> Connection<T> {
     /// the IP header. Only ever shrinks the segments, and not below 64 bytes. What was sent too
     /// big leaves again at once, and that is no sign of congestion (RFC 1191 section 6.4).
     pub fn handle_path_mtu(&mut self, now: Instant, mtu: usize, ip_header: usize) {
-        if let Ok(mss) = u16::try_from(mss_of(mtu, ip_header))
-            && mss < self.mss_out
-        {
+        let mss = mss_of(mtu, ip_header);
+        if mss < self.mss_out {
             self.mss_out = mss;
             let payload = self.payload_mss();
             self.snd.on_path_mtu(payload, now);
@@ -211,11 +193,9 @@ impl<T: TcpTypes> Connection<T> {
     /// Another connection to the same host has been told of a smaller MTU, and believes it
     /// (RFC 8201 section 5.2). Not so if larger packets of this one have arrived.
     pub(crate) fn share_path_mtu(&mut self, now: Instant, mtu: u32) {
-        let header = self.ip_header();
-        let size = self.packet_of(self.mss_out);
-        let claimed = mss_of(mtu as usize, header) as u64;
+        let is_less = mtu < self.packet_of(self.mss_out);
         let settled = !matches!(self.state, State::Closed(_) | State::TimeWait);
-        if settled && self.config.icmp.path_mtu && mtu < size && claimed >= self.arrived_mss() {
+        if settled && self.config.icmp.path_mtu && is_less && !self.contradicts(mtu) {
             self.apply_path_mtu(mtu, now);
         }
     }
@@ -251,11 +231,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// A segment was sent in vain: a claim about the path that was doubted is believed.
     pub(super) fn settle_path_mtu(&mut self, now: Instant) {
-        if let Some((seq, mtu)) = self
-            .path_mtu
-            .told
-            .changed()
-            .and_then(|told| told.pending.take())
+        let told = self.path_mtu.told.changed();
+        if let Some((seq, mtu)) = told.and_then(|told| told.pending.take())
             && seq >= self.snd.una()
         {
             self.apply_path_mtu(mtu, now);
@@ -305,7 +282,6 @@ impl<T: TcpTypes> Connection<T> {
         if self.config.icmp.path_mtu && self.is_probe_too_big(at, mtu, now) {
             return IcmpOutcome::ProbeTooBig;
         }
-        let header = self.ip_header();
         let size = self.packet_of(self.mss_out);
         let mtu = match mtu {
             0 if self.ends.remote().is_ipv4() => {
@@ -326,8 +302,7 @@ impl<T: TcpTypes> Connection<T> {
         if quoted.is_some_and(|s| u64::from(mtu) >= s.len().get() + headers) {
             return IcmpOutcome::Ignored;
         }
-        let claimed = mss_of(mtu as usize, header) as u64;
-        if claimed < self.arrived_mss() {
+        if self.contradicts(mtu) {
             self.path_mtu.told.pending = Some((at, mtu));
             return IcmpOutcome::PathMtuPending;
         }
@@ -335,12 +310,21 @@ impl<T: TcpTypes> Connection<T> {
         IcmpOutcome::PathMtu(mtu)
     }
 
-    /// The largest payload that is known to have arrived, as an MSS; 0: none.
-    fn arrived_mss(&self) -> u64 {
-        match self.path_mtu.arrived {
-            0 => 0,
-            payload => payload + self.options(),
-        }
+    /// Payload is known to have arrived for which packets of `mtu` bytes are too small.
+    fn contradicts(&self, mtu: u32) -> bool {
+        let arrived = self.path_mtu.arrived;
+        arrived > 0 && self.mss_within(mtu) < arrived + self.options()
+    }
+
+    /// The MSS that fits packets of `mtu` bytes.
+    fn mss_within(&self, mtu: u32) -> u64 {
+        mss_of(mtu as usize, self.ip_header()).into()
+    }
+
+    /// The largest MSS that the path takes.
+    pub(super) fn path_mss(&self) -> u16 {
+        let mtu = self.path_mtu.told.mtu;
+        mtu.map_or(u16::MAX, |mtu| mss_of(mtu as usize, self.ip_header()))
     }
 
     /// Bytes of options in a segment with data.
@@ -351,8 +335,7 @@ impl<T: TcpTypes> Connection<T> {
     fn apply_path_mtu(&mut self, mtu: u32, now: Instant) {
         self.path_mtu.told.mtu = Some(self.path_mtu.told.mtu.map_or(mtu, |old| old.min(mtu)));
         self.path_mtu.told.since = Sparse::some(now);
-        let header = self.ip_header();
-        let payload = (mss_of(mtu as usize, header) as u64).saturating_sub(self.options());
+        let payload = self.mss_within(mtu).saturating_sub(self.options());
         self.path_mtu.forget_arrived(payload);
         if let Some(search) = self.path_mtu.search_mut() {
             search.on_too_big(mtu, now);
@@ -363,7 +346,7 @@ impl<T: TcpTypes> Connection<T> {
             self.on_syn_too_big();
             return;
         }
-        self.handle_path_mtu(now, mtu as usize, header);
+        self.handle_path_mtu(now, mtu as usize, self.ip_header());
     }
 
     pub(super) fn ip_header(&self) -> usize {

@@ -69,10 +69,8 @@ impl<T: TcpTypes> Connection<T> {
         let Some(ledger) = self.charge.ledger().cloned() else {
             return false;
         };
-        let (had, most) = (
-            self.snd.record_limit(),
-            self.config.buffers.max_outstanding_segments,
-        );
+        let had = self.snd.record_limit();
+        let most = self.config.buffers.max_outstanding_segments;
         if self.snd.scoreboard().len() < had || had >= most {
             return false;
         }
@@ -119,14 +117,11 @@ impl<T: TcpTypes> Connection<T> {
     /// One more range can be remembered.
     #[inline]
     fn has_room_for_a_range(&self) -> bool {
-        match self.charge.ledger() {
-            None => true,
-            Some(ledger) => {
-                cold_path();
-                let bytes = self.ooo.memory_of_another();
-                bytes == 0 || ledger.admits(ByteCount::new(bytes as u64), Need::Wanted)
-            }
-        }
+        self.charge.ledger().is_none_or(|ledger| {
+            cold_path();
+            let bytes = self.ooo.memory_of_another();
+            ledger.admits(ByteCount::new(bytes as u64), Need::Wanted)
+        })
     }
 
     /// Text from `kept` on is dropped for want of memory.

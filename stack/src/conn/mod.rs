@@ -36,11 +36,11 @@ mod tx;
 mod types;
 mod user;
 
-use crate::buffer::{Payload, RecvBuffer, SendBuffer};
+use crate::buffer::Payload;
 use crate::config::TcpConfig;
 use crate::endpoint::metrics::PathMetrics;
 use crate::memory::Charge;
-use crate::recovery::{AbsSeq, Sender};
+use crate::recovery::Sender;
 use crate::sparse::{Rarely, Sparse, Thin};
 use crate::trace::{TraceEvent, TraceSink};
 use crate::wire::{Ecn, PlainHeader, SackBlocks, Seq, TcpHeader};
@@ -70,7 +70,7 @@ pub(crate) use fast_open::Early;
 pub(crate) use handshake::default_mss;
 pub(crate) use timestamps::echo_only;
 pub(crate) use tx::{Emitted, Output, Packet};
-pub use types::{Boxed, TcpTypes};
+pub use types::{Boxed, Source, TcpTypes, Text, View};
 pub use user::{Event, SendError};
 
 /// Counters of a connection.
@@ -241,6 +241,7 @@ impl<T: TcpTypes> Connection<T> {
         );
         let custom = config.ecn_feedback.as_ref().map(|f| f.build());
         let ecn = EcnState::new(config.ecn, cc.needs().ecn, custom);
+        let offers = config.receive_window.as_ref().map(|f| f.build());
         let detector = config.detector.build();
         let snd = Sender::new(
             1,
@@ -279,14 +280,7 @@ impl<T: TcpTypes> Connection<T> {
             rcv_nxt: 0,
             recv_buf: T::Recv::default(),
             ooo: Reassembly::new(),
-            offered: OfferedWindow::new(
-                config.buffers.recv,
-                config.buffers.window_clamp,
-                config
-                    .receive_window
-                    .as_ref()
-                    .map(|factory| factory.build()),
-            ),
+            offered: OfferedWindow::new(config.buffers.recv, config.buffers.window_clamp, offers),
             peer_fin: Sparse::NONE,
             fin_received: false,
             ack: AckState::new(&config.ack, config.acknowledge.as_ref().map(|f| f.build())),
@@ -315,34 +309,22 @@ impl<T: TcpTypes> Connection<T> {
     // ---- The network.
 
     /// A segment for this connection arrived, in a packet with the ECN field `ecn`.
-    pub fn handle_segment(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        tcp: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
-    ) {
+    pub fn handle_segment(&mut self, now: Instant, ecn: Ecn, tcp: &TcpHeader, text: Text<'_, T>) {
         let plain = PlainHeader::of(tcp);
-        if tcp.options.sack.is_empty() && self.predicts(now, &plain, payload.len()) {
-            return self.on_predicted_whole(now, ecn, &plain, payload);
+        if tcp.options.sack.is_empty() && self.predicts(now, &plain, text.len()) {
+            return self.on_predicted_whole(now, ecn, &plain, text);
         }
         self.traffic.segments_in += 1;
-        self.on_segment(now, ecn, tcp, &plain, payload);
+        self.on_segment(now, ecn, tcp, &plain, text);
     }
 
     /// As [`handle_segment`](Self::handle_segment), of a segment with nothing rare in its header.
     #[inline]
-    pub fn handle_plain(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        tcp: &PlainHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
-    ) {
-        if self.predicts(now, tcp, payload.len()) {
-            return self.on_predicted_whole(now, ecn, tcp, payload);
+    pub fn handle_plain(&mut self, now: Instant, ecn: Ecn, tcp: &PlainHeader, text: Text<'_, T>) {
+        if self.predicts(now, tcp, text.len()) {
+            return self.on_predicted_whole(now, ecn, tcp, text);
         }
-        self.handle_segment(now, ecn, &tcp.header(), payload);
+        self.handle_segment(now, ecn, &tcp.header(), text);
     }
 
     /// As [`handle_segment`](Self::handle_segment), in ESTABLISHED, of a segment with nothing rare in its
@@ -354,7 +336,7 @@ impl<T: TcpTypes> Connection<T> {
         ecn: Ecn,
         tcp: &PlainHeader,
         sack: &SackBlocks,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
         self.traffic.segments_in += 1;
         let heard = Heard {
@@ -362,7 +344,7 @@ impl<T: TcpTypes> Connection<T> {
             sack,
             urgent: 0,
         };
-        self.on_segment_synchronized(now, ecn, heard, payload);
+        self.on_segment_synchronized(now, ecn, heard, text);
     }
 
     /// Reads a word of each cache line that a segment touches, one after the other as the fields
@@ -543,18 +525,4 @@ fn tracer(sink: &mut Option<Thin<dyn TraceSink>>, now: Instant) -> impl FnMut(Tr
             sink.event(now, &event);
         }
     }
-}
-
-/// Whether there is unsent data, or an unsent FIN, that the peer's window admits, with SND.UNA at
-/// `una`.
-fn may_send_new<T: TcpTypes>(
-    send_buf: &T::Send,
-    fin: Fin,
-    snd: &Sender<T::Congestion, T::Rto>,
-    window: &SendWindow,
-    una: AbsSeq,
-) -> bool {
-    let end = send_buf.end() + 1;
-    let data = snd.nxt() < end && snd.nxt() < una + window.wnd();
-    data || (fin == Fin::Queued && snd.nxt() == end)
 }

@@ -139,13 +139,10 @@ impl MtuSearch {
     /// It was lost with others, or a timeout was needed: that may have been congestion (section
     /// 7.6.4). A size that never tells anything counts as too large.
     fn on_inconclusive(&mut self, size: u32, now: Instant) {
-        let before = if self.tries.0 == size {
-            self.tries.1
-        } else {
-            0
-        };
-        self.tries = (size, before + 1);
-        if before + 1 >= MAX_TRIES {
+        let (of, before) = self.tries;
+        let tries = if of == size { before + 1 } else { 1 };
+        self.tries = (size, tries);
+        if tries >= MAX_TRIES {
             self.on_lost(size, now);
         }
     }
@@ -168,8 +165,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The largest packet that the peer, our own link and the routers admit.
     fn mtu_limit(&self) -> u32 {
-        let told = self.path_mtu.mss(self.ip_header());
-        self.packet_of(self.negotiated_mss().min(told))
+        self.packet_of(self.negotiated_mss().min(self.path_mss()))
     }
 
     fn at_least(&self, mss: u16) -> u16 {
@@ -196,23 +192,18 @@ impl<T: TcpTypes> Connection<T> {
     /// large passes (RFC 4821 section 7.7). Its own size counts, not that of those behind it, which
     /// a probe may have made larger. What the next smaller size would not cut was not lost for it.
     pub(super) fn suspect_black_hole(&mut self, now: Instant) {
-        let MtuProbing {
-            mode,
-            base_mss,
-            floor_mss,
-            ..
-        } = self.config.mtu_probing;
-        if mode == MtuProbingMode::Off || !self.state.is_synchronized() {
+        let probing = self.config.mtu_probing;
+        if probing.mode == MtuProbingMode::Off || !self.state.is_synchronized() {
             return;
         }
-        let (base, floor) = (self.at_least(base_mss), self.at_least(floor_mss));
+        let base = self.at_least(probing.base_mss);
         let options = self.options();
         let payload_of = |mss: u16| u64::from(mss).saturating_sub(options);
         let first = self.snd.scoreboard().first().map_or(0, |s| s.len().get());
         let mss = if self.mss_out > base && first > payload_of(base) {
             base
         } else {
-            (self.mss_out.min(base) / 2).max(floor)
+            (self.mss_out.min(base) / 2).max(self.at_least(probing.floor_mss))
         };
         let payload = payload_of(mss);
         if mss >= self.mss_out || first <= payload {

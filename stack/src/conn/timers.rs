@@ -160,6 +160,11 @@ impl Timers {
         at.round_up(Duration::from_nanos(self.tick.into()))
     }
 
+    /// Whether what is due `at` that time, on the tick, is due now.
+    pub(crate) fn is_past(&self, at: Option<Instant>, now: Instant) -> bool {
+        at.is_some_and(|at| self.on_tick(at) <= now)
+    }
+
     fn times(&mut self) -> &mut [Instant; COUNT] {
         let alone = Timer::ALL.map(|t| self.deadline(t));
         self.at.get_or_insert_with(|| Box::new(alone))

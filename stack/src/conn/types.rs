@@ -22,6 +22,15 @@ pub trait TcpTypes: Sized + 'static {
     fn rto(config: &TcpConfig) -> Self::Rto;
 }
 
+/// What the user sends, as the sender's buffer takes it.
+pub type Source<'a, T> = <<T as TcpTypes>::Send as SendBuffer>::Source<'a>;
+
+/// The text of a segment that leaves.
+pub type View<'a, T> = <<T as TcpTypes>::Send as SendBuffer>::View<'a>;
+
+/// The text of a segment that arrives.
+pub type Text<'a, T> = <<T as TcpTypes>::Recv as RecvBuffer>::Payload<'a>;
+
 /// Buffers `S` and `R` with whatever congestion control and RTO policy the configuration names:
 /// those of `narrows-congestion` in the connection itself, those of others boxed.
 #[derive(Debug)]

@@ -4,13 +4,14 @@ use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::tx::More;
-use super::{ConnStats, Connection, Fin, TcpTypes, Traffic, payload_mss};
+use super::{ConnStats, Connection, Fin, Source, TcpTypes, Traffic, payload_mss};
 use crate::buffer::{RecvBuffer, SendBuffer, SendRing};
 use crate::config::{Keepalive, SendBufferUse, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use bytes::Bytes;
+use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::fmt;
 use std::net::SocketAddr;
@@ -64,11 +65,7 @@ impl<T: TcpTypes> Connection<T> {
     ///
     /// # Errors
     /// When the sending side is closed.
-    pub fn send(
-        &mut self,
-        data: <T::Send as SendBuffer>::Source<'_>,
-        len: usize,
-    ) -> Result<usize, SendError> {
+    pub fn send(&mut self, data: Source<'_, T>, len: usize) -> Result<usize, SendError> {
         self.queue(len, |buf, most| {
             let capacity = buf.afford(len, most);
             buf.push(data, capacity)
@@ -115,11 +112,7 @@ impl<T: TcpTypes> Connection<T> {
     ///
     /// # Errors
     /// When the sending side is closed.
-    pub fn send_more(
-        &mut self,
-        data: <T::Send as SendBuffer>::Source<'_>,
-        len: usize,
-    ) -> Result<usize, SendError> {
+    pub fn send_more(&mut self, data: Source<'_, T>, len: usize) -> Result<usize, SendError> {
         let taken = self.send(data, len)?;
         if taken > 0 {
             self.hold.more = More::Held;
@@ -132,11 +125,7 @@ impl<T: TcpTypes> Connection<T> {
     ///
     /// # Errors
     /// When the sending side is closed.
-    pub fn send_urgent(
-        &mut self,
-        data: <T::Send as SendBuffer>::Source<'_>,
-        len: usize,
-    ) -> Result<usize, SendError> {
+    pub fn send_urgent(&mut self, data: Source<'_, T>, len: usize) -> Result<usize, SendError> {
         let taken = self.send(data, len)?;
         self.rare.snd_up = Sparse::some(self.send_buf.end() + 1);
         Ok(taken)
@@ -185,22 +174,18 @@ impl<T: TcpTypes> Connection<T> {
     /// (RFC 9293 section 3.10.4), unless what was queued is for the SYN to take along
     /// ([`fast_open`](Self::fast_open)).
     pub fn close(&mut self, now: Instant) {
+        // Nothing was said to the peer that needs taking back.
+        if self.state == State::SynSent && !self.syn_takes_data_along() {
+            return self.finish(CloseReason::Aborted, now);
+        }
+        if self.fin != Fin::Open || !self.state.can_send() {
+            return;
+        }
+        self.fin = Fin::Queued;
         match self.state {
-            // Nothing was said to the peer that needs taking back.
-            State::SynSent if !self.syn_takes_data_along() => {
-                self.finish(CloseReason::Aborted, now);
-            }
-            State::SynSent | State::SynReceived(_) | State::Established | State::CloseWait
-                if self.fin == Fin::Open =>
-            {
-                self.fin = Fin::Queued;
-                match self.state {
-                    // The change waits for the handshake.
-                    State::SynSent | State::SynReceived(_) => {}
-                    State::CloseWait => self.set_state(State::LastAck, now),
-                    _ => self.set_state(State::FinWait1, now),
-                }
-            }
+            State::Established => self.set_state(State::FinWait1, now),
+            State::CloseWait => self.set_state(State::LastAck, now),
+            // The change waits for the handshake.
             _ => {}
         }
     }
@@ -273,10 +258,17 @@ impl<T: TcpTypes> Connection<T> {
     /// `None`: for ever.
     pub fn set_user_timeout(&mut self, limit: Option<Duration>, now: Instant) {
         Arc::make_mut(&mut self.config).lifetimes.user_timeout = limit;
+        self.restart_user_timeout(now);
+    }
+
+    /// What is unacknowledged now may be so for as long as the user allows.
+    #[inline]
+    pub(super) fn restart_user_timeout(&mut self, now: Instant) {
         self.timers.stop(Timer::User);
-        if let Some(limit) = limit
+        if let Some(limit) = self.config.lifetimes.user_timeout
             && !self.snd.is_idle()
         {
+            cold_path();
             self.timers.arm(Timer::User, now + limit);
         }
     }

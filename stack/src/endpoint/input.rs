@@ -6,9 +6,9 @@ use super::chunks::{LAST, NOT_QUEUED};
 use super::demux::FourTuple;
 use super::listen::ListenerId;
 use super::turns::Turns;
-use crate::buffer::{Payload, RecvBuffer};
-use crate::conn::TcpTypes;
+use crate::buffer::Payload;
 use crate::conn::state::State;
+use crate::conn::{TcpTypes, Text};
 use crate::sparse::Sparse;
 use crate::wire::{Flags, Headers, IpHeader, PlainSegment, SackBlocks, TcpHeader};
 use narrows_congestion::Instant;
@@ -18,12 +18,7 @@ use std::net::SocketAddr;
 impl<T: TcpTypes> Endpoint<T> {
     /// As [`handle_packet`](Self::handle_packet), of a packet with nothing rare in its headers.
     #[inline(always)] // Of each kind of endpoint one place hands it packets, which take this way mostly.
-    pub fn handle_plain(
-        &mut self,
-        now: Instant,
-        segment: &PlainSegment,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
-    ) {
+    pub fn handle_plain(&mut self, now: Instant, segment: &PlainSegment, payload: Text<'_, T>) {
         if self.slots.are_many() {
             self.bring_in(segment, payload.len());
         }
@@ -93,7 +88,7 @@ impl<T: TcpTypes> Endpoint<T> {
         now: Instant,
         segment: &PlainSegment,
         sack: &SackBlocks,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        payload: Text<'_, T>,
     ) {
         if self.slots.are_many() {
             self.bring_in(segment, payload.len());
@@ -117,7 +112,7 @@ impl<T: TcpTypes> Endpoint<T> {
         slot: u32,
         segment: &PlainSegment,
         sack: &SackBlocks,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        payload: Text<'_, T>,
     ) {
         if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
             conn.handle_established(now, segment.ecn, &segment.tcp, sack, payload);
@@ -141,12 +136,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// As [`handle_packet`](Self::handle_packet), of a packet whose headers are of either kind.
     #[inline(never)] // Two places of an interface hand it packets, and `handle_plain` is in line here.
-    pub fn handle_headers(
-        &mut self,
-        now: Instant,
-        headers: Headers<'_>,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
-    ) {
+    pub fn handle_headers(&mut self, now: Instant, headers: Headers<'_>, payload: Text<'_, T>) {
         match headers {
             Headers::Plain(segment) => self.handle_plain(now, segment, payload),
             Headers::Sack(segment, sack) => self.handle_sack(now, segment, sack, payload),
@@ -160,7 +150,7 @@ impl<T: TcpTypes> Endpoint<T> {
         now: Instant,
         ip: &IpHeader,
         tcp: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        payload: Text<'_, T>,
     ) {
         let tuple = FourTuple {
             local: SocketAddr::new(ip.dst, tcp.dst_port),

@@ -3,7 +3,7 @@
 use super::Endpoint;
 use super::chunks::{LAST, NOT_QUEUED};
 use crate::buffer::SendBuffer;
-use crate::conn::{Connection, Emitted, Output, Packet, TcpTypes};
+use crate::conn::{Connection, Emitted, Output, Packet, TcpTypes, View};
 use crate::sparse::Sparse;
 use crate::wire::{Headers, IpHeader, TcpHeader};
 use narrows_congestion::hint::cold_path;
@@ -32,10 +32,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The next packet to send.
     #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
     #[inline]
-    pub fn poll_transmit(
-        &mut self,
-        now: Instant,
-    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<(IpHeader, TcpHeader, View<'_, T>)> {
         let mut out = Output::default();
         let next = self.next_output(now, 0, &mut out)?;
         let (ip, tcp, payload, _) = self.packet(next, out)?;
@@ -50,12 +47,7 @@ impl<T: TcpTypes> Endpoint<T> {
         &mut self,
         now: Instant,
         max: u64,
-    ) -> Option<(
-        IpHeader,
-        TcpHeader,
-        <T::Send as SendBuffer>::View<'_>,
-        ByteCount,
-    )> {
+    ) -> Option<(IpHeader, TcpHeader, View<'_, T>, ByteCount)> {
         let mut out = Output::default();
         let next = self.next_output(now, max, &mut out)?;
         self.packet(next, out)
@@ -63,11 +55,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// What [`next_output`](Self::next_output) made, as a packet.
     #[inline]
-    pub(crate) fn packet(
-        &mut self,
-        next: NextOutput,
-        out: Output,
-    ) -> Option<Packet<<T::Send as SendBuffer>::View<'_>>> {
+    pub(crate) fn packet(&mut self, next: NextOutput, out: Output) -> Option<Packet<View<'_, T>>> {
         match next {
             NextOutput::Stray => self.next_stray(),
             NextOutput::Conn(slot) => Some(self.connection_in(slot)?.packet(out)),
@@ -85,7 +73,7 @@ impl<T: TcpTypes> Endpoint<T> {
     pub fn transmit<R>(
         &mut self,
         now: Instant,
-        make: impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+        make: impl FnMut(Headers<'_>, View<'_, T>) -> R,
     ) -> Option<R> {
         let mut made = None;
         match self.transmit_into(now, &mut made, make) {
@@ -100,7 +88,7 @@ impl<T: TcpTypes> Endpoint<T> {
         &mut self,
         now: Instant,
         place: &mut Option<R>,
-        mut make: impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+        mut make: impl FnMut(Headers<'_>, View<'_, T>) -> R,
     ) -> Made {
         if self.has_strays {
             cold_path();
@@ -135,7 +123,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     #[cold]
-    pub(crate) fn next_stray(&mut self) -> Option<Packet<<T::Send as SendBuffer>::View<'_>>> {
+    pub(crate) fn next_stray(&mut self) -> Option<Packet<View<'_, T>>> {
         let stray = self.cold.stray.as_mut()?;
         let (ip, tcp) = stray.pop_front()?;
         self.has_strays = !stray.is_empty();

@@ -6,9 +6,9 @@ use super::cookies;
 use super::demux::FourTuple;
 use super::fast_open::Opening as FastOpening;
 use super::listen::{Admission, ListenerId};
-use crate::buffer::{Payload, RecvBuffer};
+use crate::buffer::Payload;
 use crate::config::TcpConfig;
-use crate::conn::{Connection, Opening, TcpTypes, default_mss, echo_only};
+use crate::conn::{Connection, Opening, TcpTypes, Text, default_mss, echo_only};
 use crate::wire::{Ecn, Flags, IpHeader, TcpHeader};
 use narrows_congestion::Instant;
 use std::net::IpAddr;
@@ -88,7 +88,7 @@ impl<T: TcpTypes> Endpoint<T> {
         tuple: FourTuple,
         ip: &IpHeader,
         tcp: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        payload: Text<'_, T>,
     ) {
         // A RST asks for nothing.
         if !tcp.flags.contains(Flags::RST) && !self.cold.strangers.take() {
@@ -182,7 +182,7 @@ impl<T: TcpTypes> Endpoint<T> {
         tuple: FourTuple,
         listener: ListenerId,
         syn: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        payload: Text<'_, T>,
     ) {
         let cookies = self.cold.config.syn_cookies;
         let has_memory = self.has_memory();
@@ -210,7 +210,7 @@ impl<T: TcpTypes> Endpoint<T> {
         config: Arc<TcpConfig>,
         listener: ListenerId,
         syn: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        payload: Text<'_, T>,
     ) {
         self.cold.opens.passive += 1;
         let tuple = FourTuple::new(opening.local, opening.remote);

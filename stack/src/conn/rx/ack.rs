@@ -6,12 +6,12 @@ use crate::buffer::SendBuffer;
 use crate::conn::state::{CloseReason, State};
 use crate::conn::timers::Timer;
 use crate::conn::user::Lack;
-use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
+use crate::conn::{Connection, Fin, TcpTypes, tracer};
 use crate::recovery::{AbsSeq, AckInput};
 use crate::trace::TraceEvent;
-use crate::wire::{Flags, PlainHeader, SackBlocks};
+use crate::wire::{Flags, PlainHeader, SackBlock, SackBlocks, Seq};
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{CongestionControl, Instant};
+use narrows_congestion::{ByteCount, CongestionControl, Instant};
 
 /// What became of the check of SEG.ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,9 +195,12 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// There is unsent data that the peer's window admits with SND.UNA at `una`.
-    fn can_send_new(&self, una: AbsSeq) -> bool {
-        may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window, una)
+    /// Whether there is unsent data, or an unsent FIN, that the peer's window admits with SND.UNA at
+    /// `una`.
+    pub(in crate::conn) fn can_send_new(&self, una: AbsSeq) -> bool {
+        let (nxt, end) = (self.snd.nxt(), self.send_buf.end() + 1);
+        let data = nxt < end && nxt < una + self.window.wnd();
+        data || (self.fin == Fin::Queued && nxt == end)
     }
 
     /// SND.UNA moved to `ack`.
@@ -210,13 +213,7 @@ impl<T: TcpTypes> Connection<T> {
             cold_path();
             self.look_for_room();
         }
-        self.timers.stop(Timer::User);
-        if let Some(limit) = self.config.lifetimes.user_timeout
-            && !self.snd.is_idle()
-        {
-            cold_path();
-            self.timers.arm(Timer::User, now + limit);
-        }
+        self.restart_user_timeout(now);
         self.limit_orphan(now);
         let fin_acked = self.fin == Fin::Queued && ack > data_end;
         if fin_acked {
@@ -249,22 +246,20 @@ impl<T: TcpTypes> Connection<T> {
         }
         let una = self.snd.una();
         let una_seq = self.iss + una as u32;
-        let place = |seq: crate::wire::Seq| {
-            una.checked_add_signed(i64::from(seq.0.wrapping_sub(una_seq.0) as i32))
-        };
+        let place =
+            |seq: Seq| una.checked_add_signed(i64::from(seq.0.wrapping_sub(una_seq.0) as i32));
+        let place_of = |b: &SackBlock| Some((place(b.start)?, place(b.end)?));
         let raw = sack.as_slice();
         for (i, block) in raw.iter().enumerate() {
-            let (Some(start), Some(end)) = (place(block.start), place(block.end)) else {
+            let Some((start, end)) = place_of(block) else {
                 continue;
             };
             if start >= end || end > self.snd.nxt() {
                 continue;
             }
             if i == 0 {
-                let within_second = raw.get(1).is_some_and(|b| {
-                    matches!((place(b.start), place(b.end)),
-                        (Some(s), Some(e)) if s <= start && end <= e)
-                });
+                let second = raw.get(1).and_then(place_of);
+                let within_second = second.is_some_and(|(s, e)| s <= start && end <= e);
                 if end <= ack || start < ack || within_second {
                     // A duplicate older than any window is no evidence of anything.
                     if start + self.window.max_wnd() >= una {
@@ -286,7 +281,7 @@ impl<T: TcpTypes> Connection<T> {
             cwnd: self.snd.congestion().cwnd(),
             ssthresh: self.snd.congestion().ssthresh(),
             in_flight: self.snd.scoreboard().pipe(),
-            snd_wnd: narrows_congestion::ByteCount::new(self.window.wnd()),
+            snd_wnd: ByteCount::new(self.window.wnd()),
             srtt: self.snd.rtt().srtt(),
             rto: self.snd.current_rto(),
         };

@@ -9,8 +9,8 @@ mod text;
 
 use super::state::{CloseReason, Origin, State};
 use super::user::Kind as EventKind;
-use super::{Connection, TcpTypes};
-use crate::buffer::{Payload, RecvBuffer};
+use super::{Connection, TcpTypes, Text};
+use crate::buffer::Payload;
 use crate::endpoint::challenge::{ConnectionBudget, Verdict};
 use crate::sparse::Sparse;
 use crate::wire::{Ecn, Flags, PlainHeader, SackBlocks, Seq, TcpHeader};
@@ -46,13 +46,13 @@ impl<T: TcpTypes> Connection<T> {
         ecn: Ecn,
         header: &TcpHeader,
         tcp: &PlainHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
         match self.state {
             State::Closed(_) => {}
-            State::SynSent => self.on_segment_syn_sent(now, ecn, header, payload),
-            State::SynReceived(_) => self.on_segment_syn_received(now, ecn, header, tcp, payload),
-            _ => self.on_segment_synchronized(now, ecn, Heard::of(header, tcp), payload),
+            State::SynSent => self.on_segment_syn_sent(now, ecn, header, text),
+            State::SynReceived(_) => self.on_segment_syn_received(now, ecn, header, tcp, text),
+            _ => self.on_segment_synchronized(now, ecn, Heard::of(header, tcp), text),
         }
     }
 
@@ -63,12 +63,12 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
         ecn: Ecn,
         heard: Heard<'_>,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
-        if let Some(seg) = self.admit(now, heard.tcp, payload.len())
+        if let Some(seg) = self.admit(now, heard.tcp, text.len())
             && self.check_ack(now, heard.tcp) == AckCheck::Acceptable
         {
-            self.on_acknowledged(now, ecn, heard, &seg, payload);
+            self.on_acknowledged(now, ecn, heard, &seg, text);
         }
     }
 
@@ -96,7 +96,7 @@ impl<T: TcpTypes> Connection<T> {
         ecn: Ecn,
         heard: Heard<'_>,
         seg: &Placed,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
         let tcp = heard.tcp;
         if let Some(option) = tcp.timestamps
@@ -115,7 +115,7 @@ impl<T: TcpTypes> Connection<T> {
             self.on_urgent(heard.urgent, seg);
         }
         if seg.text_len > 0 {
-            self.on_text(now, ecn, tcp.flags, seg, payload);
+            self.on_text(now, ecn, tcp.flags, seg, text);
         }
         if seg.fin || self.peer_fin.is_some() {
             cold_path();
@@ -144,13 +144,8 @@ impl<T: TcpTypes> Connection<T> {
     /// Answer a suspicious segment with an ACK, unless too many were sent (RFC 5961 section 7).
     pub(super) fn challenge_ack(&mut self, now: Instant) {
         self.exceptions.change().unacceptable_in += 1;
-        if self
-            .rare
-            .challenge
-            .get_or_insert_with(|| ConnectionBudget::new(self.config.challenge_acks))
-            .take(now)
-            == Verdict::Send
-        {
+        let full = ConnectionBudget::new(self.config.challenge_acks);
+        if self.rare.challenge.get_or_insert(full).take(now) == Verdict::Send {
             self.exceptions.change().challenge_acks += 1;
             self.challenge_due = true;
         }
@@ -160,11 +155,8 @@ impl<T: TcpTypes> Connection<T> {
     /// again at once: its timer is backed off far, and Nagle's algorithm would wait for it.
     #[inline(always)]
     fn settle_probe(&mut self) {
-        let Some(probe) = self
-            .rare
-            .as_changed()
-            .and_then(|rare| rare.probe_sent.get())
-        else {
+        let rare = self.rare.as_changed();
+        let Some(probe) = rare.and_then(|rare| rare.probe_sent.get()) else {
             return;
         };
         cold_path();

@@ -5,7 +5,7 @@ use super::Heard;
 use crate::buffer::{Payload, RecvBuffer};
 use crate::conn::state::{Origin, State};
 use crate::conn::timers::Timer;
-use crate::conn::{Connection, TcpTypes};
+use crate::conn::{Connection, TcpTypes, Text};
 use crate::sparse::Sparse;
 use crate::wire::{Ecn, Flags, PlainHeader, TcpHeader};
 use narrows_congestion::Instant;
@@ -13,18 +13,14 @@ use narrows_congestion::Instant;
 impl<T: TcpTypes> Connection<T> {
     /// The text, and the FIN, of a SYN are kept until the handshake is complete; the SYN-ACK does
     /// not acknowledge them, and the peer may send them again. No more than a segment is kept.
-    pub(crate) fn queue_syn_text(
-        &mut self,
-        syn: &TcpHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
-    ) {
+    pub(crate) fn queue_syn_text(&mut self, syn: &TcpHeader, text: Text<'_, T>) {
         let room = u64::from(self.config.mss).min(self.syn_text_room());
-        let kept = payload.len().min(room as usize);
-        let whole = kept == payload.len();
+        let kept = text.len().min(room as usize);
+        let whole = kept == text.len();
         self.handshake.peer_fin = whole && syn.flags.contains(Flags::FIN);
         self.handshake.text = kept as u16;
         if kept > 0 {
-            self.recv_buf.write(0, payload.slice(0..kept));
+            self.recv_buf.write(0, text.slice(0..kept));
         }
     }
 
@@ -42,7 +38,7 @@ impl<T: TcpTypes> Connection<T> {
         ecn: Ecn,
         tcp: &TcpHeader,
         plain: &PlainHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
         // Simultaneous open: the SYN has been seen, the rest of the peer's SYN-ACK has not
         // (RFC 9293 section 3.5, figure 8).
@@ -52,11 +48,11 @@ impl<T: TcpTypes> Connection<T> {
             && tcp.seq == self.irs
         {
             let rest = self.without_syn(tcp);
-            self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), payload);
+            self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), text);
             self.ack.force();
             return;
         }
-        let Some(seg) = self.admit(now, plain, payload.len()) else {
+        let Some(seg) = self.admit(now, plain, text.len()) else {
             return;
         };
         if !self.acknowledges_syn(tcp.ack) {
@@ -80,7 +76,7 @@ impl<T: TcpTypes> Connection<T> {
         if matches!(self.state, State::Closed(_)) {
             return;
         }
-        self.on_acknowledged(now, ecn, Heard::of(tcp, plain), &seg, payload);
+        self.on_acknowledged(now, ecn, Heard::of(tcp, plain), &seg, text);
         if queued > 0 && seg.start < queued as i64 && seg.text_len > 0 {
             // It was not acknowledged: sending it again was right, and is not worth a report.
             self.ooo.forget_dsack();

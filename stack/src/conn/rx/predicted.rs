@@ -5,9 +5,9 @@
 //! something to do for it, in their order.
 
 use super::ack::Said;
-use crate::buffer::{Payload, RecvBuffer};
+use crate::buffer::Payload;
 use crate::conn::state::State;
-use crate::conn::{Connection, TcpTypes};
+use crate::conn::{Connection, TcpTypes, Text};
 use crate::wire::{Ecn, Flags, PlainHeader};
 use narrows_congestion::Instant;
 
@@ -47,9 +47,9 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
         ecn: Ecn,
         tcp: &PlainHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
-        self.on_predicted(now, ecn, tcp, payload);
+        self.on_predicted(now, ecn, tcp, text);
     }
 
     /// The rest of the steps for a segment [as predicted](Self::predicts).
@@ -59,7 +59,7 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
         ecn: Ecn,
         tcp: &PlainHeader,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
         self.traffic.segments_in += 1;
         self.last_received = now;
@@ -75,7 +75,7 @@ impl<T: TcpTypes> Connection<T> {
         let ack = self.snd.una() + acked;
         let window_changed = self.window.update(tcp.window, tcp.seq, ack);
         self.hold.release();
-        let text_len = payload.len();
+        let text_len = text.len();
         let said = Said {
             acked,
             text_or_window: text_len > 0 || window_changed,
@@ -84,7 +84,7 @@ impl<T: TcpTypes> Connection<T> {
         self.settle_probe();
         // Seventh, the text.
         if text_len > 0 && !matches!(self.state, State::Closed(_)) {
-            self.on_next_text(now, ecn, tcp.flags, payload);
+            self.on_next_text(now, ecn, tcp.flags, text);
         }
         self.arm_keepalive(now);
     }

@@ -6,7 +6,7 @@ use crate::conn::ecn::MarkEffect;
 use crate::conn::reassembly::Inserted;
 use crate::conn::timers::Timer;
 use crate::conn::user::Kind as EventKind;
-use crate::conn::{Connection, TcpTypes};
+use crate::conn::{Connection, TcpTypes, Text};
 use crate::memory::Need;
 use crate::wire::{Ecn, Flags};
 use narrows_congestion::hint::cold_path;
@@ -20,7 +20,7 @@ impl<T: TcpTypes> Connection<T> {
         ecn: Ecn,
         flags: Flags,
         seg: &Placed,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
+        text: Text<'_, T>,
     ) {
         if !self.state.can_receive() {
             cold_path();
@@ -50,7 +50,7 @@ impl<T: TcpTypes> Connection<T> {
             let from = skip + (new.start - start) as usize;
             buf.write(
                 new.start,
-                payload.slice(from..from + (new.end - new.start) as usize),
+                text.slice(from..from + (new.end - new.start) as usize),
             );
         });
         match outcome {
@@ -103,14 +103,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The text begins at RCV.NXT and is within the window, and there is no gap.
     #[inline(always)] // A step of one.
-    pub(super) fn on_next_text(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        flags: Flags,
-        payload: <T::Recv as RecvBuffer>::Payload<'_>,
-    ) {
-        let (before, text_len) = (self.rcv_nxt, payload.len());
+    pub(super) fn on_next_text(&mut self, now: Instant, ecn: Ecn, flags: Flags, text: Text<'_, T>) {
+        let (before, text_len) = (self.rcv_nxt, text.len());
         let end = before + text_len as u64;
         if self.recv_buf.afford(end, Need::Owed) < end {
             cold_path();
@@ -119,10 +113,10 @@ impl<T: TcpTypes> Connection<T> {
                 text_len,
                 fin: false,
             };
-            return self.on_text(now, ecn, flags, &seg, payload);
+            return self.on_text(now, ecn, flags, &seg, text);
         }
         self.heed_mark(ecn, flags);
-        self.recv_buf.write(before, payload);
+        self.recv_buf.write(before, text);
         self.rcv_nxt = end;
         self.owe_ack(end - before, now);
         self.on_new_text(end - before, now);

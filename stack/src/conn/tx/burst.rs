@@ -37,12 +37,12 @@ impl<T: TcpTypes> Connection<T> {
         out: &mut Output,
     ) -> Option<Emitted> {
         self.output(now, out)?;
-        let made = Emitted::MoreMayFollow;
+        let made = Some(Emitted::MoreMayFollow);
         let mss = self.snd.mss().get();
         let first = out.payload.end - out.payload.start;
         if first != mss || out.tcp.flags.intersects(SINGLE) || out.payload.end + 1 != self.snd.nxt()
         {
-            return Some(made);
+            return made;
         }
         let count = self.full_segments(max.saturating_sub(first), now);
         if count > 0 {
@@ -78,7 +78,7 @@ impl<T: TcpTypes> Connection<T> {
             }
         }
         self.look_for_fewer_unsent();
-        Some(made)
+        made
     }
 
     /// How many of the full segments that follow are to leave for sure, of `max` bytes at most.

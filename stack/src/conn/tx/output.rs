@@ -7,7 +7,7 @@ use crate::conn::mtu_probing::NextProbe;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
-use crate::conn::{Connection, Fin, TcpTypes, may_send_new, tracer};
+use crate::conn::{Connection, Fin, TcpTypes, tracer};
 use crate::recovery::{AbsSeq, Follows, NextSegment, SentSegment};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
@@ -247,10 +247,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn new_data(&mut self, now: Instant) -> Option<(u64, bool)> {
         let data_end = self.send_buf.end() + 1;
         let nxt = self.snd.nxt();
-        let una = self.snd.una();
-        if !may_send_new::<T>(&self.send_buf, self.fin, &self.snd, &self.window, una)
-            && !self.probe_window
-        {
+        if !self.can_send_new(self.snd.una()) && !self.probe_window {
             if nxt < data_end && self.snd.is_idle() {
                 cold_path();
                 self.arm_persist(Duration::ZERO, now);
@@ -390,13 +387,13 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.ack = self.rcv_nxt_seq();
         }
         // RFC 7323 sections 3.2 and 5.2: once agreed; before, an echo of what it answers.
-        out.tcp.timestamps = if self.ts.in_use() {
-            Some(self.ts.option(now))
-        } else {
-            self.handshake
-                .changed()
-                .and_then(|h| h.refused_tsval.take())
-                .map(echo_only)
+        let refused = self
+            .handshake
+            .changed()
+            .and_then(|h| h.refused_tsval.take());
+        out.tcp.timestamps = match self.ts.in_use() {
+            true => Some(self.ts.option(now)),
+            false => refused.map(echo_only),
         };
         Emitted::MoreMayFollow
     }

@@ -3,7 +3,7 @@
 use super::due::Due;
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
-use crate::conn::{Connection, TcpTypes};
+use crate::conn::{Connection, TcpTypes, View};
 use crate::wire::{Beside, Ecn, Headers, IpHeader, PlainHeader, PlainSegment, TcpHeader};
 use core::ops::Range;
 use narrows_congestion::hint::cold_path;
@@ -16,10 +16,7 @@ pub(crate) type Packet<V> = (IpHeader, TcpHeader, V, ByteCount);
 impl<T: TcpTypes> Connection<T> {
     /// The next packet to send, if any. Control packets have an empty payload.
     #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
-    pub fn poll_transmit(
-        &mut self,
-        now: Instant,
-    ) -> Option<(IpHeader, TcpHeader, <T::Send as SendBuffer>::View<'_>)> {
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<(IpHeader, TcpHeader, View<'_, T>)> {
         let mut out = Output::default();
         self.output(now, &mut out)?;
         let (ip, tcp, payload, _) = self.packet(out);
@@ -31,7 +28,7 @@ impl<T: TcpTypes> Connection<T> {
     pub fn transmit<R>(
         &mut self,
         now: Instant,
-        mut make: impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+        mut make: impl FnMut(Headers<'_>, View<'_, T>) -> R,
     ) -> Option<R> {
         let mut made = None;
         self.transmit_into(now, &mut made, &mut make)?;
@@ -45,7 +42,7 @@ impl<T: TcpTypes> Connection<T> {
         &mut self,
         now: Instant,
         place: &mut Option<R>,
-        make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+        make: &mut impl FnMut(Headers<'_>, View<'_, T>) -> R,
     ) -> Option<Emitted> {
         // Let go of here, what is there is in no one's way further on.
         *place = None;
@@ -72,7 +69,7 @@ impl<T: TcpTypes> Connection<T> {
         output: fn(&mut Self, Instant, &mut Output) -> Option<Emitted>,
         now: Instant,
         place: &mut Option<R>,
-        make: &mut impl FnMut(Headers<'_>, <T::Send as SendBuffer>::View<'_>) -> R,
+        make: &mut impl FnMut(Headers<'_>, View<'_, T>) -> R,
     ) -> Option<Emitted> {
         let mut out = Output::default();
         let made = output(self, now, &mut out)?;
@@ -95,7 +92,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// What [`output`](Self::output) made, as a packet.
     #[inline]
-    pub(crate) fn packet(&mut self, mut out: Output) -> Packet<<T::Send as SendBuffer>::View<'_>> {
+    pub(crate) fn packet(&mut self, mut out: Output) -> Packet<View<'_, T>> {
         let (ip, size) = (self.packet_header(&out), self.cut_at(&out));
         (ip, out.header(), self.payload(&out), size)
     }
@@ -149,13 +146,13 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Its payload: it leaves.
     #[inline]
-    pub(crate) fn payload(&mut self, out: &Output) -> <T::Send as SendBuffer>::View<'_> {
+    pub(crate) fn payload(&mut self, out: &Output) -> View<'_, T> {
         self.leaving(out.payload.clone())
     }
 
     /// A segment with these bytes leaves.
     #[inline]
-    fn leaving(&mut self, payload: Range<u64>) -> <T::Send as SendBuffer>::View<'_> {
+    fn leaving(&mut self, payload: Range<u64>) -> View<'_, T> {
         self.traffic.segments_out += 1;
         self.send_buf.view(payload)
     }
