@@ -106,37 +106,28 @@ impl<T: TcpTypes> Endpoint<T> {
             match listener.admit(tcp, self.cold.config.syn_cookies, now) {
                 // The peer tries again; an answer to a cookie comes with its data.
                 Admission::Open(_) if !self.has_memory() => {
-                    self.cold.stats.change().backlog_drops += 1;
                     if let Some(listener) = self.cold.listeners.get_mut(id) {
                         listener.on_no_memory();
                     }
-                    return;
+                    return self.drop_opening();
                 }
-                Admission::Cookie(_) if !self.has_memory() => {
-                    self.cold.stats.change().backlog_drops += 1;
-                    return;
-                }
+                Admission::Cookie(_) if !self.has_memory() => return self.drop_opening(),
                 Admission::Open(config) => {
                     let opening = self.opening(tuple, now);
-                    self.open_for(now, opening, config, ListenerId(id), tcp, payload);
-                    return;
+                    return self.open_for(now, opening, config, ListenerId(id), tcp, payload);
                 }
-                Admission::Full => {
-                    self.cold.stats.change().backlog_drops += 1;
-                    return;
-                }
+                Admission::Full => return self.drop_opening(),
                 Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
                 Admission::MaybeCookie(config) => {
                     match self.cold.cookies.open(&tuple, tcp, &config, now) {
                         Some(_) if !self.has_memory() => return,
                         Some(syn) => {
-                            let conn = self.open_cookie(now, tuple, config, tcp, &syn);
+                            let conn = self.open_cookie(now, tuple, config, id, tcp, &syn);
                             let slot = self.add(tuple, conn, Some(ListenerId(id)), now);
                             if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
                                 conn.handle_segment(now, ip.ecn, tcp, payload);
                             }
-                            self.after_input(slot);
-                            return;
+                            return self.after_input(slot);
                         }
                         None => {
                             self.cold.stats.change().cookies_failed += 1;
@@ -163,10 +154,16 @@ impl<T: TcpTypes> Endpoint<T> {
         self.cold.stats.change().resets_sent += 1;
         let (mut answer, reset) = reset_for(ip, tcp, payload.len());
         answer.hop_limit = self.cold.config.tcp.hop_limit;
-        self.cold
-            .stray
-            .get_or_insert_default()
-            .push_back((answer, reset));
+        self.answer(answer, reset);
+    }
+
+    /// A SYN is not answered: it comes again.
+    fn drop_opening(&mut self) {
+        self.cold.stats.change().backlog_drops += 1;
+    }
+
+    fn answer(&mut self, ip: IpHeader, tcp: TcpHeader) {
+        self.cold.stray.get_or_insert_default().push_back((ip, tcp));
         self.has_strays = true;
     }
 
@@ -190,8 +187,7 @@ impl<T: TcpTypes> Endpoint<T> {
             .filter(|_| has_memory)
             .and_then(|listener| listener.admit_again(cookies));
         let Some(config) = admitted else {
-            self.cold.stats.change().backlog_drops += 1;
-            return;
+            return self.drop_opening();
         };
         self.cold.stats.change().time_wait_reuses += 1;
         let mut opening = self.opening(tuple, now);
@@ -239,8 +235,7 @@ impl<T: TcpTypes> Endpoint<T> {
         syn: &TcpHeader,
     ) {
         if self.cold.strays() >= MAX_STRAY {
-            self.cold.stats.change().backlog_drops += 1;
-            return;
+            return self.drop_opening();
         }
         self.cold.stats.change().cookies_sent += 1;
         let syn = cookies::reduce(syn, &config, default_mss(tuple.remote.ip()));
@@ -253,11 +248,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if let Some(ts) = &mut answer.options.timestamps {
             ts.val = cookies::stamp(ts.val, &syn);
         }
-        self.cold
-            .stray
-            .get_or_insert_default()
-            .push_back((ip, answer));
-        self.has_strays = true;
+        self.answer(ip, answer);
     }
 
     /// The connection whose SYN-ACK was a cookie.
@@ -266,14 +257,14 @@ impl<T: TcpTypes> Endpoint<T> {
         now: Instant,
         tuple: FourTuple,
         config: Arc<TcpConfig>,
+        listener: u32,
         ack: &TcpHeader,
         syn: &TcpHeader,
     ) -> Connection<T> {
         self.cold.opens.passive += 1;
         self.cold.stats.change().cookies_accepted += 1;
-        let listener = self.cold.demux.listener(tuple.local);
-        if let Some(l) = listener.and_then(|id| self.cold.listeners.get_mut(id)) {
-            l.on_cookie();
+        if let Some(listener) = self.cold.listeners.get_mut(listener) {
+            listener.on_cookie();
         }
         let mut opening = self.opening(tuple, now);
         opening.iss = ack.ack - 1;

@@ -49,6 +49,7 @@ pub(crate) enum Follows {
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many bytes congestion control lets out now.
+    #[inline(never)] // One copy for all crates that ask.
     pub(super) fn allowance(&self) -> ByteCount {
         let pipe = self.board.pipe();
         match &self.episode {

@@ -312,7 +312,6 @@ impl Scoreboard {
     }
 
     /// The record leaves the list of those that are marked so.
-    #[inline]
     pub(super) fn unlink(&mut self, index: usize, mark: Mark) {
         let Record { prev, next, .. } = self.records[index];
         if mark == Mark::Lost && self.holes.finger == self.id(index) {
