@@ -1,6 +1,7 @@
 //! Order where it is no part of what takes time: one sort for all types, and maps that are lists. The
 //! library's are compiled anew for each type, which takes a build up to a tenth of a second each time.
 
+use crate::short::insert_short;
 use alloc::vec::{self, Vec};
 use core::borrow::Borrow;
 use core::cmp::Ordering;
@@ -96,7 +97,7 @@ impl<K: Ord, V> OrderedMap<K, V> {
         let at = match self.place(&key) {
             Ok(at) => at,
             Err(at) => {
-                self.0.insert(at, (key, make()));
+                insert_short(&mut self.0, at, (key, make()));
                 at
             }
         };
@@ -107,7 +108,7 @@ impl<K: Ord, V> OrderedMap<K, V> {
     pub fn insert(&mut self, key: K, value: V) {
         match self.place(&key) {
             Ok(at) => self.0[at].1 = value,
-            Err(at) => self.0.insert(at, (key, value)),
+            Err(at) => insert_short(&mut self.0, at, (key, value)),
         }
     }
 

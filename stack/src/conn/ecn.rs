@@ -130,21 +130,6 @@ enum Feedback {
     Dctcp(Dctcp),
 }
 
-impl Feedback {
-    fn get(&self) -> &dyn EcnFeedback {
-        match self {
-            Self::Classic(f) => f,
-            Self::Dctcp(f) => f,
-        }
-    }
-    fn get_mut(&mut self) -> &mut dyn EcnFeedback {
-        match self {
-            Self::Classic(f) => f,
-            Self::Dctcp(f) => f,
-        }
-    }
-}
-
 /// ECN state of a connection.
 #[derive(Debug)]
 pub(crate) struct EcnState {
@@ -178,46 +163,36 @@ impl EcnState {
     }
 
     fn feedback(&self) -> &dyn EcnFeedback {
-        match &self.custom {
-            Some(custom) => {
+        match (&self.custom, &self.feedback) {
+            (Some(custom), _) => {
                 cold_path();
                 &***custom
             }
-            None => self.feedback.get(),
+            (None, Feedback::Classic(f)) => f,
+            (None, Feedback::Dctcp(f)) => f,
         }
     }
 
     /// Flags to add to a SYN we send; none on a retransmission that gives up ECN
     /// (RFC 3168 section 6.1.1.1).
     pub(crate) fn syn_flags(&self, give_up: bool) -> Flags {
-        if self.offers && !give_up {
-            Flags::ECE | Flags::CWR
-        } else {
-            Flags::NONE
-        }
+        (Flags::ECE | Flags::CWR).when(self.offers && !give_up)
     }
 
     /// Flags to add to our SYN-ACK.
     pub(crate) fn syn_ack_flags(&self) -> Flags {
-        if self.in_use() {
-            Flags::ECE
-        } else {
-            Flags::NONE
-        }
+        Flags::ECE.when(self.in_use())
     }
 
     /// A SYN came: does the peer offer ECN?
     pub(crate) fn on_syn(&mut self, flags: Flags) {
-        if self.accepts && flags.contains(Flags::ECE | Flags::CWR) {
-            self.in_use = true;
-        }
+        self.in_use |= self.accepts && flags.contains(Flags::ECE | Flags::CWR);
     }
 
     /// The answer to our SYN came.
     pub(crate) fn on_syn_ack(&mut self, flags: Flags) {
-        if self.offers && flags.contains(Flags::ECE) && !flags.contains(Flags::CWR) {
-            self.in_use = true;
-        }
+        let agrees = flags.contains(Flags::ECE) && !flags.contains(Flags::CWR);
+        self.in_use |= self.offers && agrees;
     }
 
     #[inline]
@@ -265,9 +240,10 @@ impl EcnState {
 
     #[inline(never)]
     fn heed(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
-        match &mut self.custom {
-            Some(custom) => custom.on_data(ip, flags),
-            None => self.feedback.get_mut().on_data(ip, flags),
+        match (&mut self.custom, &mut self.feedback) {
+            (Some(custom), _) => custom.on_data(ip, flags),
+            (None, Feedback::Classic(f)) => f.on_data(ip, flags),
+            (None, Feedback::Dctcp(f)) => f.on_data(ip, flags),
         }
     }
 

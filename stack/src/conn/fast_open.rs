@@ -113,23 +113,14 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The same of an active open.
     fn client_mut(&mut self) -> Option<(&mut FastOpenStatus, &mut Client)> {
-        match self.fast_open_mut()? {
-            FastOpen {
-                status,
-                side: Side::Client(client),
-            } => Some((status, client)),
-            _ => None,
+        let FastOpen { status, side } = self.fast_open_mut()?;
+        match side {
+            Side::Client(client) => Some((status, client)),
+            Side::Server(_) => None,
         }
     }
 
-    /// What is known of a passive open.
-    fn server(&self) -> Option<&Server> {
-        match &self.handshake.fast_open.as_deref()?.side {
-            Side::Server(server) => Some(server),
-            Side::Client(_) => None,
-        }
-    }
-
+    /// The same of a passive open.
     fn server_mut(&mut self) -> Option<&mut Server> {
         match &mut self.fast_open_mut()?.side {
             Side::Server(server) => Some(server),
@@ -194,10 +185,9 @@ impl<T: TcpTypes> Connection<T> {
         {
             let len = queued.min(u64::from(client.start.room));
             client.sent = client.sent.max(len);
-            *status = if len > 0 {
-                FastOpenStatus::Sent
-            } else {
-                FastOpenStatus::Requested
+            *status = match len {
+                0 => FastOpenStatus::Requested,
+                _ => FastOpenStatus::Sent,
             };
             *payload = 0..len;
         }
@@ -327,7 +317,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The user has this connection, though its handshake may not be complete.
     pub(crate) fn is_early(&self) -> bool {
-        (self.server()).is_some_and(|server| server.stage != Stage::Ordinary)
+        let side = self.handshake.fast_open.as_deref().map(|f| &f.side);
+        matches!(side, Some(Side::Server(server)) if server.stage != Stage::Ordinary)
     }
 
     /// Whether the user has been told of an early connection; it has from now on.

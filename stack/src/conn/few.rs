@@ -1,6 +1,6 @@
 //! An ordered map that mostly has an entry or two, and takes no more memory than these need.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::BTreeMap;
 use std::slice;
 
 /// More entries than this are in a tree.
@@ -45,11 +45,14 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
         self.len() == 0
     }
 
-    pub(super) fn iter(&self) -> Iter<'_, K, V> {
-        match self.listed() {
-            Ok(list) => Iter::List(list.iter()),
-            Err(tree) => Iter::Tree(tree.iter()),
-        }
+    /// All in their order.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (K, V)> {
+        let (list, tree) = match self.listed() {
+            Ok(list) => (list, None),
+            Err(tree) => (&[][..], Some(tree)),
+        };
+        let tree = tree.into_iter().flatten().map(|(k, v)| (*k, *v));
+        list.iter().copied().chain(tree)
     }
 
     pub(super) fn get(&self, key: K) -> Option<V> {
@@ -166,41 +169,6 @@ impl<K: Ord + Copy, V: Copy> Default for Few<K, V> {
         Self::new()
     }
 }
-
-/// Of all entries in their order.
-pub(super) enum Iter<'a, K, V> {
-    List(slice::Iter<'a, (K, V)>),
-    Tree(btree_map::Iter<'a, K, V>),
-}
-
-impl<K: Copy, V: Copy> Iterator for Iter<'_, K, V> {
-    type Item = (K, V);
-
-    fn next(&mut self) -> Option<(K, V)> {
-        match self {
-            Self::List(list) => list.next().copied(),
-            Self::Tree(tree) => tree.next().map(|(k, v)| (*k, *v)),
-        }
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        match self {
-            Self::List(list) => list.size_hint(),
-            Self::Tree(tree) => tree.size_hint(),
-        }
-    }
-}
-
-impl<K: Copy, V: Copy> DoubleEndedIterator for Iter<'_, K, V> {
-    fn next_back(&mut self) -> Option<(K, V)> {
-        match self {
-            Self::List(list) => list.next_back().copied(),
-            Self::Tree(tree) => tree.next_back().map(|(k, v)| (*k, *v)),
-        }
-    }
-}
-
-impl<K: Copy, V: Copy> ExactSizeIterator for Iter<'_, K, V> {}
 
 #[cfg(test)]
 mod tests {

@@ -69,7 +69,8 @@ use user::{EventSet, Kind as EventKind, Lack};
 pub(crate) use fast_open::Early;
 pub(crate) use handshake::default_mss;
 pub(crate) use timestamps::echo_only;
-pub(crate) use tx::{Emitted, Output, Packet};
+pub use tx::Packet;
+pub(crate) use tx::{Emitted, Output};
 pub use types::{Boxed, Source, TcpTypes, Text, View};
 pub use user::{Event, SendError};
 

@@ -227,22 +227,20 @@ impl<T: TcpTypes> Connection<T> {
     /// ACKs (RFC 4821 section 7.4).
     #[cold]
     pub(super) fn mtu_probe(&mut self, len: u64, allowance: ByteCount, now: Instant) -> NextProbe {
-        match self.next_mtu_probe(len, now) {
-            None => NextProbe::None,
-            Some((size, payload)) => {
-                if self.usable().min(allowance.get()) >= payload {
-                    if let Some(search) = self.path_mtu.search_mut() {
-                        search.probe = Some(size);
-                    }
-                    self.exceptions.change().mtu_probes += 1;
-                    return NextProbe::Payload(payload);
-                }
-                match self.snd.scoreboard().pipe().is_zero() {
-                    true => NextProbe::None,
-                    false => NextProbe::Wait,
-                }
-            }
+        let Some((size, payload)) = self.next_mtu_probe(len, now) else {
+            return NextProbe::None;
+        };
+        if self.usable().min(allowance.get()) < payload {
+            return match self.snd.scoreboard().pipe().is_zero() {
+                true => NextProbe::None,
+                false => NextProbe::Wait,
+            };
         }
+        if let Some(search) = self.path_mtu.search_mut() {
+            search.probe = Some(size);
+        }
+        self.exceptions.change().mtu_probes += 1;
+        NextProbe::Payload(payload)
     }
 
     /// Size and payload of the probe that the search wants and the flow can bear.

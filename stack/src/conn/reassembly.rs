@@ -149,7 +149,7 @@ impl Reassembly {
     }
 
     /// The ranges held, ascending.
-    pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + '_ {
+    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = Range<u64>> {
         static NONE: Ranges = Ranges::new();
         let held = self.disorder.as_ref().map_or(&NONE, |d| &d.held);
         held.iter().map(|(start, held)| start.0..held.end)
@@ -384,7 +384,7 @@ impl Disorder {
 
     fn advance(&mut self, rcv_nxt: u64) -> u64 {
         let mut next = rcv_nxt;
-        while let Some((start, held)) = self.held.iter().next() {
+        while let Some((start, held)) = self.held.first_from(Place(0)) {
             let start = start.0;
             if start > next {
                 break;
@@ -860,12 +860,12 @@ mod tests {
                 match r.insert(range.clone(), rcv_nxt, |new| new.for_each(|i| has[i as usize] = true)) {
                     Inserted::InOrder { rcv_nxt: n } | Inserted::FilledGap { rcv_nxt: n } => rcv_nxt = n,
                     Inserted::TooManyRanges => {
-                        prop_assert_eq!(r.ranges().len(), max);
+                        prop_assert_eq!(r.ranges().count(), max);
                         prop_assert!(range.clone().all(|i| !has[i as usize]));
                     }
                     _ => {}
                 }
-                prop_assert!(r.ranges().len() <= max);
+                prop_assert!(r.ranges().count() <= max);
                 for (i, &has) in has.iter().enumerate() {
                     let i = i as u64;
                     let known = i < rcv_nxt || r.ranges().any(|h| h.contains(&i));
@@ -1002,7 +1002,7 @@ mod tests {
                     );
                 });
             }
-            assert_eq!(r.ranges().len() as u64, RANGES);
+            assert_eq!(r.ranges().count() as u64, RANGES);
             cost(&mut r, &mut |r| {
                 let beyond = 3 * RANGES..3 * RANGES + 1;
                 assert_eq!(r.insert(beyond, 0, |_| {}), Inserted::TooManyRanges);

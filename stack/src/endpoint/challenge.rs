@@ -110,19 +110,13 @@ impl EndpointBudget {
         if now >= self.refill_at {
             self.refill_at = now + period;
             let drawn = u64::from(count).div_ceil(2) + rng.below(u64::from(count) + 1);
-            self.left = if count == 0 {
-                0
-            } else {
-                u32::try_from(drawn).unwrap_or(u32::MAX)
-            };
+            self.left = u32::try_from(drawn).unwrap_or(u32::MAX);
         }
-        match self.left.checked_sub(1) {
-            Some(left) => {
-                self.left = left;
-                Verdict::Send
-            }
-            None => Verdict::Suppress,
-        }
+        let Some(left) = self.left.checked_sub(1) else {
+            return Verdict::Suppress;
+        };
+        self.left = left;
+        Verdict::Send
     }
 }
 

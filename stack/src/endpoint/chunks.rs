@@ -129,22 +129,21 @@ impl<T: TcpTypes> Slots<T> {
         self.chunks.is_some()
     }
 
-    /// One more place, for a connection.
-    pub(super) fn push(&mut self, slot: Slot<T>) {
+    /// One more place, for a connection that is put there at once: its index.
+    pub(super) fn add(&mut self) -> u32 {
         let index = self.len();
-        if index == 0 {
-            self.first = slot;
-            return;
+        let slot = Aligned(Slot::EMPTY);
+        if (1..=FEW).contains(&index) {
+            self.few.push(slot);
+        } else if index > FEW {
+            let (chunk, _) = place_of(index);
+            let chunks = self.chunks.get_or_insert_default();
+            if chunk == chunks.len() {
+                chunks.push(Vec::with_capacity(slots_of(chunk)));
+            }
+            chunks[chunk].push(slot);
         }
-        if index <= FEW {
-            return self.few.push(Aligned(slot));
-        }
-        let (chunk, _) = place_of(index);
-        let chunks = self.chunks.get_or_insert_default();
-        if chunk == chunks.len() {
-            chunks.push(Vec::with_capacity(slots_of(chunk)));
-        }
-        chunks[chunk].push(Aligned(slot));
+        index as u32
     }
 
     /// That of index 0 is there from the beginning, without a connection.
@@ -255,11 +254,9 @@ mod tests {
         assert!(slots.get(1).is_none() && slots.get(usize::MAX).is_none());
         let mut at = Vec::new();
         for generation in 0..3_500 {
-            slots.push(Slot {
-                generation,
-                conn: Cell::Free,
-                ..Slot::EMPTY
-            });
+            assert_eq!(slots.add(), generation);
+            let slot = &mut slots[generation as usize];
+            (slot.generation, slot.conn) = (generation, Cell::Free);
             assert_eq!(slots.are_many(), generation >= 1_025, "{generation}");
             at.push(std::ptr::from_ref(&slots[generation as usize]));
         }

@@ -5,7 +5,7 @@ use super::config::EndpointConfig;
 use super::cookies::Cookies;
 use super::demux::Demux;
 use super::isn::Secrets;
-use super::listen::Listeners;
+use super::listen::Listener;
 use super::metrics::{MetricsCache, MetricsConfig};
 use super::paths::Paths;
 use super::ports::EphemeralPorts;
@@ -19,6 +19,7 @@ use crate::memory::Ledger;
 use crate::rng::Rng;
 use crate::sparse::Rarely;
 use crate::wire::{IpHeader, TcpHeader};
+use narrows_congestion::order::OrderedMap;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -27,7 +28,10 @@ use std::sync::Arc;
 pub(super) struct Cold<T: TcpTypes> {
     pub(super) config: Kept,
     pub(super) free: Vec<u32>,
-    pub(super) listeners: Listeners,
+    /// By number. A number is not used again, so that what is left of a listener that is gone speaks of
+    /// no other.
+    pub(super) listeners: OrderedMap<u32, Listener>,
+    pub(super) next_listener: u32,
     pub(super) secrets: Secrets,
     pub(super) cookies: Cookies,
     /// From the first active open on that asks for a port.
@@ -86,7 +90,8 @@ impl<T: TcpTypes> Cold<T> {
         Self {
             free: Vec::new(),
             demux: Demux::new(&secrets.table()),
-            listeners: Listeners::default(),
+            listeners: OrderedMap::new(),
+            next_listener: 0,
             ports: None,
             peers: config
                 .metrics

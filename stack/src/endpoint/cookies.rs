@@ -79,10 +79,8 @@ impl Cookies {
         // The counter in the cookie has five bits: only the two periods that may be meant are
         // tried.
         let current = period(now);
-        let good = [Some(current), current.checked_sub(1)]
-            .into_iter()
-            .flatten()
-            .any(|p| self.cookie(tuple, irs, p, mss, bits) == cookie);
+        let is_of = |period| self.cookie(tuple, irs, period, mss, bits) == cookie;
+        let good = is_of(current) || current.checked_sub(1).is_some_and(is_of);
         good.then(|| syn(ack, irs, mss, bits))
     }
 
@@ -107,24 +105,17 @@ fn has_timestamps(config: &TcpConfig) -> bool {
 pub(super) fn reduce(syn: &TcpHeader, config: &TcpConfig, default_mss: u16) -> TcpHeader {
     let timestamps = syn.options.timestamps.filter(|_| has_timestamps(config));
     let fancy = timestamps.is_some();
+    let scale = syn.options.window_scale.map(|s| s.min(14));
     let mss = MSS[mss_index(syn.options.mss.unwrap_or(default_mss)) as usize];
     TcpHeader {
         src_port: syn.src_port,
         dst_port: syn.dst_port,
         seq: syn.seq,
-        flags: if fancy {
-            syn.flags
-        } else {
-            syn.flags.without(Flags::ECE | Flags::CWR)
-        },
+        flags: syn.flags.without((Flags::ECE | Flags::CWR).when(!fancy)),
         window: syn.window,
         options: TcpOptions {
             mss: Some(mss),
-            window_scale: syn
-                .options
-                .window_scale
-                .map(|s| s.min(14))
-                .filter(|_| fancy),
+            window_scale: scale.filter(|_| fancy),
             sack_permitted: fancy && syn.options.sack_permitted,
             timestamps,
             ..TcpOptions::default()
@@ -159,24 +150,16 @@ fn timestamp_bits(syn: &TcpHeader) -> u32 {
         return NO_TIMESTAMPS;
     }
     let scale = syn.options.window_scale.map_or(NO_SCALE, u32::from);
-    let sack = if syn.options.sack_permitted { SACK } else { 0 };
-    let ecn = if syn.flags.contains(Flags::ECE | Flags::CWR) {
-        ECN
-    } else {
-        0
-    };
-    scale | sack | ecn
+    let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+    let offers_ecn = syn.flags.contains(Flags::ECE | Flags::CWR);
+    scale | bit(syn.options.sack_permitted, SACK) | bit(offers_ecn, ECN)
 }
 
 /// The SYN that the peer must have sent.
 fn syn(ack: &TcpHeader, irs: Seq, mss: u32, bits: u32) -> TcpHeader {
     let fancy = bits != NO_TIMESTAMPS;
     let scale = bits & NO_SCALE;
-    let ecn = if fancy && bits & ECN != 0 {
-        Flags::ECE | Flags::CWR
-    } else {
-        Flags::NONE
-    };
+    let ecn = (Flags::ECE | Flags::CWR).when(fancy && bits & ECN != 0);
     TcpHeader {
         src_port: ack.src_port,
         dst_port: ack.dst_port,

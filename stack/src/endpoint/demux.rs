@@ -9,7 +9,7 @@ use crate::siphash::SipKey;
 use crate::table::{Entry, Table};
 use crate::wire::PlainSegment;
 use core::fmt;
-use narrows_congestion::short::insert_short;
+use narrows_congestion::order::OrderedMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Names a connection: two addresses with their ports. The addresses are of one family.
@@ -55,7 +55,7 @@ impl core::error::Error for Taken {}
 /// Four-tuples of connections and addresses of listeners, each with an index of the caller's.
 pub struct Demux {
     /// By port, then address, ascending; `None` is any address of either family.
-    listeners: Vec<((u16, Option<IpAddr>), u32)>,
+    listeners: OrderedMap<(u16, Option<IpAddr>), u32>,
     v6: Table<V6>,
     v4: Table<V4>,
     seeds: Seeds,
@@ -77,7 +77,7 @@ impl Demux {
             seeds: Seeds::new(secret),
             v4: Table::new(),
             v6: Table::new(),
-            listeners: Vec::new(),
+            listeners: OrderedMap::new(),
         }
     }
 
@@ -86,10 +86,7 @@ impl Demux {
     pub fn lookup(&self, tuple: &FourTuple) -> Option<u32> {
         match V4::of(tuple, 0) {
             Some(key) => self.v4.find(&key, &self.seeds).map(|e| e.index),
-            None => {
-                let key = V6::of(tuple, 0);
-                self.v6.find(&key, &self.seeds).map(|e| e.index)
-            }
+            None => (self.v6.find(&V6::of(tuple, 0), &self.seeds)).map(|e| e.index),
         }
     }
 
@@ -121,10 +118,7 @@ impl Demux {
     pub fn remove(&mut self, tuple: &FourTuple) -> Option<u32> {
         match V4::of(tuple, 0) {
             Some(key) => self.v4.remove(&key, &self.seeds).map(|e| e.index),
-            None => {
-                let key = V6::of(tuple, 0);
-                self.v6.remove(&key, &self.seeds).map(|e| e.index)
-            }
+            None => (self.v6.remove(&V6::of(tuple, 0), &self.seeds)).map(|e| e.index),
         }
     }
 
@@ -151,25 +145,16 @@ impl Demux {
     /// [`Taken`] if one listens on exactly that; nothing is changed. A more specific listener
     /// beside a more general one is allowed, and wins.
     pub fn listen(&mut self, addr: Option<IpAddr>, port: u16, index: u32) -> Result<(), Taken> {
-        match self.listener_place(port, addr) {
-            Ok(place) => Err(Taken(self.listeners[place].1)),
-            Err(place) => {
-                insert_short(&mut self.listeners, place, ((port, addr), index));
-                Ok(())
-            }
+        if let Some(index) = self.listeners.get(&(port, addr)) {
+            return Err(Taken(*index));
         }
+        self.listeners.insert((port, addr), index);
+        Ok(())
     }
 
     /// Take a listener out: its index, if it was there.
     pub fn unlisten(&mut self, addr: Option<IpAddr>, port: u16) -> Option<u32> {
-        let place = self.listener_place(port, addr).ok()?;
-        Some(self.listeners.remove(place).1)
-    }
-
-    /// Where one is that listens on exactly that, or would be.
-    fn listener_place(&self, port: u16, addr: Option<IpAddr>) -> Result<usize, usize> {
-        self.listeners
-            .binary_search_by_key(&(port, addr), |(key, _)| *key)
+        self.listeners.remove(&(port, addr))
     }
 
     /// The listener for segments to `local`: the most specific one.
@@ -180,8 +165,7 @@ impl Demux {
         };
         [Some(local.ip()), Some(any), None]
             .iter()
-            .find_map(|&addr| self.listener_place(local.port(), addr).ok())
-            .map(|place| self.listeners[place].1)
+            .find_map(|&addr| self.listeners.get(&(local.port(), addr)).copied())
     }
 }
 

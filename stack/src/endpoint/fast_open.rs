@@ -38,20 +38,20 @@ struct Key {
     port: u16,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Server {
+    cookie: Option<(FastOpenForm, FastOpenCookie)>,
+    mss: Option<u16>,
+    /// How to ask next time.
+    form: FastOpenForm,
+    /// The other form has been tried.
+    tried: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Known {
-    Server {
-        cookie: Option<(FastOpenForm, FastOpenCookie)>,
-        mss: Option<u16>,
-        /// How to ask next time.
-        form: FastOpenForm,
-        /// The other form has been tried.
-        tried: bool,
-    },
-    Failing {
-        in_a_row: u8,
-        last: Instant,
-    },
+    Server(Server),
+    Failing { in_a_row: u8, last: Instant },
 }
 
 /// Cookies by address pair, failures by address pair and port.
@@ -87,25 +87,30 @@ impl Memory {
         {
             return None;
         }
-        let (cookie, mss, form) = match self.0.get(&path) {
-            Some(Known::Server {
-                cookie, mss, form, ..
-            }) => (*cookie, *mss, *form),
-            _ => (None, None, FastOpenForm::Standard),
-        };
+        let known = self.server(&path);
         let remote = tuple.remote.ip();
-        let mss = mss.unwrap_or(default_mss(remote)).min(largest_mss(remote));
+        let mss = known
+            .mss
+            .unwrap_or(default_mss(remote))
+            .min(largest_mss(remote));
         let room = Connection::<T>::syn_payload(mss.min(largest));
-        let option = match (client, cookie) {
-            (FastOpenClient::Off, _) => return None,
-            (FastOpenClient::WithoutCookie, _) => None,
-            (FastOpenClient::Cookie, Some((form, cookie))) => Some(FastOpenOption {
-                form,
-                cookie: Some(cookie),
-            }),
-            (FastOpenClient::Cookie, None) => Some(FastOpenOption { form, cookie: None }),
+        let (form, cookie) = known
+            .cookie
+            .map_or((known.form, None), |(form, c)| (form, Some(c)));
+        let option = match client {
+            FastOpenClient::Off => return None,
+            FastOpenClient::WithoutCookie => None,
+            FastOpenClient::Cookie => Some(FastOpenOption { form, cookie }),
         };
         Some(FastOpenStart { option, room })
+    }
+
+    /// What is known of a server, by its path.
+    fn server(&mut self, path: &Key) -> Server {
+        match self.0.get(path) {
+            Some(Known::Server(server)) => *server,
+            _ => Server::default(),
+        }
     }
 
     /// An active open has been answered, or has failed.
@@ -128,37 +133,27 @@ impl Memory {
             }
             Finding::Nothing => {}
         }
-        let (old_cookie, old_mss, old_form, old_tried) = match self.0.get(&path) {
-            Some(Known::Server {
-                cookie,
-                mss,
-                form,
-                tried,
-            }) => (*cookie, *mss, *form, *tried),
-            _ => (None, None, FastOpenForm::Standard, false),
-        };
+        let old = self.server(&path);
         // Asked and not given one: the next time in the other form, once.
         let unanswered = report.requested.is_some()
             && report.cookie.is_none()
             && report.finding == Finding::Nothing
             && report.mss.is_some();
         let (form, tried) = match report.requested {
-            Some(FastOpenForm::Standard) if unanswered && !old_tried => {
+            Some(FastOpenForm::Standard) if unanswered && !old.tried => {
                 (FastOpenForm::Experimental, true)
             }
             Some(FastOpenForm::Experimental) if unanswered => (FastOpenForm::Standard, true),
-            _ => (old_form, old_tried),
+            _ => (old.form, old.tried),
         };
-        let cookie = report.cookie.or(old_cookie);
-        let mss = report.mss.or(old_mss);
-        if cookie.is_some() || mss.is_some() {
-            let known = Known::Server {
-                cookie,
-                mss,
-                form,
-                tried,
-            };
-            self.put(path, known);
+        let server = Server {
+            cookie: report.cookie.or(old.cookie),
+            mss: report.mss.or(old.mss),
+            form,
+            tried,
+        };
+        if server.cookie.is_some() || server.mss.is_some() {
+            self.put(path, Known::Server(server));
         }
     }
 }
@@ -235,12 +230,8 @@ impl<T: TcpTypes> Endpoint<T> {
             self.cold.stats.change().fast_open_cookies_sent += u64::from(answer.is_some());
             return Opening::Ordinary(answer);
         }
-        let room = self
-            .cold
-            .listeners
-            .get_mut(listener)
-            .is_some_and(|l| l.take_fast_open(policy.pending, now));
-        if !room {
+        let listener = self.cold.listeners.get_mut(&listener);
+        if !listener.is_some_and(|l| l.take_fast_open(policy.pending, now)) {
             self.cold.stats.change().fast_open_overflows += 1;
             return Opening::Ordinary(None);
         }
@@ -260,7 +251,7 @@ impl<T: TcpTypes> Endpoint<T> {
         listener: ListenerId,
         change: impl FnOnce(&mut crate::fast_open::FastOpen),
     ) {
-        if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
+        if let Some(listener) = self.cold.listeners.get_mut(&listener.0) {
             change(&mut Arc::make_mut(&mut listener.tcp).fast_open);
         }
     }

@@ -15,7 +15,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Admit no more connections (`true`) while the user does not keep up with those accepted, or
     /// go on admitting. A peer's SYN is dropped meanwhile and comes again.
     pub fn pause_listener(&mut self, listener: ListenerId, paused: bool) {
-        if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
+        if let Some(listener) = self.cold.listeners.get_mut(&listener.0) {
             listener.paused = paused;
         }
     }
@@ -23,12 +23,13 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Time to live, or hop limit, with which connections to `listener` begin; `None`: there is no
     /// such listener.
     pub fn listener_hop_limit(&self, listener: ListenerId) -> Option<u8> {
-        self.cold.listeners.get(listener.0).map(|l| l.tcp.hop_limit)
+        let listener = self.cold.listeners.get(&listener.0);
+        listener.map(|l| l.tcp.hop_limit)
     }
 
     /// Change it for connections opened from now on; 0 counts as 1.
     pub fn set_listener_hop_limit(&mut self, listener: ListenerId, hop_limit: u8) {
-        if let Some(listener) = self.cold.listeners.get_mut(listener.0) {
+        if let Some(listener) = self.cold.listeners.get_mut(&listener.0) {
             Arc::make_mut(&mut listener.tcp).hop_limit = hop_limit.max(1);
         }
     }

@@ -5,7 +5,6 @@ use crate::config::{ConfigError, TcpConfig};
 use crate::conn::Early;
 use crate::sparse::Sparse;
 use crate::wire::{Flags, TcpHeader};
-use narrows_congestion::short::push_short;
 use narrows_congestion::{Duration, Instant};
 use std::collections::VecDeque;
 use std::fmt;
@@ -75,44 +74,6 @@ pub(super) struct Listener {
     pub(super) stats: ListenerStats,
 }
 
-/// The listeners of an endpoint, by number, ascending. A number is not used again, so that what is
-/// left of a listener that is gone speaks of no other.
-#[derive(Debug, Default)]
-pub(super) struct Listeners {
-    all: Vec<(u32, Listener)>,
-    next: u32,
-}
-
-impl Listeners {
-    /// The number of the next one; `None`: there are none left.
-    pub(super) fn next(&self) -> Option<u32> {
-        (self.next < u32::MAX).then_some(self.next)
-    }
-
-    /// Enter one, under the next number.
-    pub(super) fn push(&mut self, listener: Listener) {
-        push_short(&mut self.all, (self.next, listener));
-        self.next += 1;
-    }
-
-    pub(super) fn get(&self, id: u32) -> Option<&Listener> {
-        Some(&self.all[self.position(id)?].1)
-    }
-
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Listener> {
-        let place = self.position(id)?;
-        Some(&mut self.all[place].1)
-    }
-
-    pub(super) fn remove(&mut self, id: u32) -> Option<Listener> {
-        Some(self.all.remove(self.position(id)?).1)
-    }
-
-    fn position(&self, id: u32) -> Option<usize> {
-        self.all.binary_search_by_key(&id, |(id, _)| *id).ok()
-    }
-}
-
 /// What to do with a segment for a listener.
 #[derive(Debug)]
 pub(super) enum Admission {
@@ -156,29 +117,23 @@ impl Listener {
         }
         if tcp.flags.contains(Flags::ACK) {
             let awaited = (self.cookies_until.get()).is_some_and(|until| now < until);
-            if self.paused && awaited {
-                return Admission::Ignore;
-            }
-            return if awaited && !tcp.flags.contains(Flags::SYN) {
-                Admission::MaybeCookie(self.tcp.clone())
-            } else {
-                Admission::Reset
+            return match awaited {
+                true if self.paused => Admission::Ignore,
+                true if !tcp.flags.contains(Flags::SYN) => Admission::MaybeCookie(self.tcp.clone()),
+                _ => Admission::Reset,
             };
         }
         // A SYN with FIN is no honest opening.
         if !tcp.flags.contains(Flags::SYN) || tcp.flags.contains(Flags::FIN) {
             return Admission::Ignore;
         }
-        if self.paused {
-            self.stats.dropped += 1;
-            return Admission::Full;
-        }
         let room = self.has_room();
-        if cookies == SynCookies::Always || (!room && cookies == SynCookies::WhenFull) {
+        let cookie = cookies == SynCookies::Always || (!room && cookies == SynCookies::WhenFull);
+        if cookie && !self.paused {
             self.cookies_until = Sparse::some(now + cookies::LIFETIME);
             return Admission::Cookie(self.tcp.clone());
         }
-        if !room {
+        if !room || self.paused {
             self.stats.dropped += 1;
             return Admission::Full;
         }
@@ -274,6 +229,6 @@ mod tests {
             host.unlisten(id, Instant::ZERO);
             assert_eq!(host.listener_stats(id), None);
         }
-        assert_eq!(host.cold.listeners.all.len(), 0);
+        assert_eq!(host.cold.listeners.len(), 0);
     }
 }

@@ -87,10 +87,8 @@ impl MetricsCache {
 
     /// What a new connection to `addr` may start with.
     pub fn get(&mut self, addr: IpAddr, now: Instant) -> PathMetrics {
-        match self.entries.get(&addr) {
-            Some(entry) => entry.fresh(&self.config, now),
-            None => PathMetrics::default(),
-        }
+        let entry = self.entries.get(&addr);
+        entry.map_or_else(PathMetrics::default, |entry| entry.fresh(&self.config, now))
     }
 
     /// A connection to `addr` ended, or tells while it runs: merge what it learned.
@@ -113,13 +111,8 @@ impl MetricsCache {
             return;
         };
         let old = entry.fresh(&config, now);
-        let slow_fall = |old: Duration, new: Duration| {
-            if new >= old {
-                new
-            } else {
-                old - (old - new) / 8
-            }
-        };
+        // As for differences, what is less than nothing is nothing.
+        let slow_fall = |old: Duration, new: Duration| new.max(old - (old - new) / 8);
         entry.metrics = PathMetrics {
             srtt: merge(old.srtt, learned.srtt, slow_fall),
             rttvar: merge(old.rttvar, learned.rttvar, slow_fall),

@@ -130,19 +130,17 @@ pub enum ConnectError {
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPort => f.write_str(
-                "no free local port to that peer: widen the port range or close connections",
-            ),
-            Self::InUse => f.write_str("that local address is connected to that peer already"),
-            Self::BadAddress => {
-                f.write_str("local and remote address must be of one family and complete")
+        f.write_str(match self {
+            Self::NoPort => {
+                "no free local port to that peer: widen the port range or close connections"
             }
-            Self::NoMemory => f.write_str(
-                "the endpoint's connections take all the memory they may: close some, or raise EndpointConfig::memory",
-            ),
-            Self::Config(e) => e.fmt(f),
-        }
+            Self::InUse => "that local address is connected to that peer already",
+            Self::BadAddress => "local and remote address must be of one family and complete",
+            Self::NoMemory => {
+                "the endpoint's connections take all the memory they may: close some, or raise EndpointConfig::memory"
+            }
+            Self::Config(e) => return e.fmt(f),
+        })
     }
 }
 impl std::error::Error for ConnectError {}
@@ -229,23 +227,22 @@ impl<T: TcpTypes> Endpoint<T> {
         if local.port() == 0 {
             return Err(ListenError::NoPort);
         }
-        let id = self.cold.listeners.next().ok_or(ListenError::InUse)?;
-        self.cold
-            .demux
-            .listen(Some(local.ip()), local.port(), id)
-            .map_err(|_| ListenError::InUse)?;
-        self.cold.listeners.push(Listener::new(local, backlog, tcp));
+        let id = self.cold.next_listener;
+        let next = id.checked_add(1).ok_or(ListenError::InUse)?;
+        let entered = self.cold.demux.listen(Some(local.ip()), local.port(), id);
+        entered.map_err(|_| ListenError::InUse)?;
+        let listener = Listener::new(local, backlog, tcp);
+        self.cold.listeners.insert(id, listener);
+        self.cold.next_listener = next;
         Ok(ListenerId(id))
     }
 
     /// Stop accepting. Connections accepted before live on; embryonic ones are reset.
     pub fn unlisten(&mut self, listener: ListenerId, now: Instant) {
-        let Some(gone) = self.cold.listeners.remove(listener.0) else {
+        let Some(gone) = self.cold.listeners.remove(&listener.0) else {
             return;
         };
-        self.cold
-            .demux
-            .unlisten(Some(gone.local.ip()), gone.local.port());
+        (self.cold.demux).unlisten(Some(gone.local.ip()), gone.local.port());
         for slot in 0..self.slots.len() as u32 {
             let s = &mut self.slots[slot as usize];
             if s.listener() == Some(listener)
@@ -451,7 +448,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// Counters of a listener.
     pub fn listener_stats(&self, listener: ListenerId) -> Option<ListenerStats> {
-        self.cold.listeners.get(listener.0).map(|l| l.stats)
+        self.cold.listeners.get(&listener.0).map(|l| l.stats)
     }
 }
 

@@ -30,7 +30,6 @@ pub enum Made {
 
 impl<T: TcpTypes> Endpoint<T> {
     /// The next packet to send.
-    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<(IpHeader, TcpHeader, View<'_, T>)> {
         let mut out = Output::default();
@@ -42,12 +41,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// As [`poll_transmit`](Self::poll_transmit), for a device that makes segments itself: a
     /// packet may carry up to `max` bytes of new data, to be cut into segments of the size that
     /// comes with it.
-    #[allow(clippy::type_complexity)] // As above, and the size.
-    pub fn poll_transmit_burst(
-        &mut self,
-        now: Instant,
-        max: u64,
-    ) -> Option<(IpHeader, TcpHeader, View<'_, T>, ByteCount)> {
+    pub fn poll_transmit_burst(&mut self, now: Instant, max: u64) -> Option<Packet<View<'_, T>>> {
         let mut out = Output::default();
         let next = self.next_output(now, max, &mut out)?;
         self.packet(next, out)

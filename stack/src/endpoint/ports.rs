@@ -66,33 +66,25 @@ impl EphemeralPorts {
         }
         let hash = secrets.port_hash(local, remote);
         let sequence = (hash >> 32) as usize % SEQUENCES;
-        let counters = match &mut self.counters {
-            Some(counters) => counters,
-            None => {
-                let rng = &mut self.rng;
-                let random = core::array::from_fn(|_| rng.below(u64::from(count)) as u16);
-                self.counters.insert(Box::new(random))
-            }
-        };
+        let counters = self.counters.get_or_insert_with(|| {
+            let mut random = || self.rng.below(u64::from(count)) as u16;
+            Box::new(core::array::from_fn(|_| random()))
+        });
         // Reduced before it is added: no jump where the sum would pass 2^32.
         let start = (hash as u32 % count + u32::from(counters[sequence])) % count;
         let port_at = |step: u32| first + ((start + step) % count) as u16;
-        let step = match self.crowds.get(&(local, remote)) {
-            Some(used) => first_unused(used, first, count, start)?,
-            None => {
-                let near = (0..count.min(TRIES)).find(|step| is_free(port_at(*step)));
-                match near {
-                    Some(step) => step,
-                    None if count <= TRIES => return None,
-                    None => {
-                        let all = (0..count).map(|index| first + index as u16);
-                        let used: Vec<u16> = all.filter(|port| !is_free(*port)).collect();
-                        let step = first_unused(&used, first, count, start);
-                        self.crowds.insert((local, remote), used);
-                        step?
-                    }
-                }
-            }
+        let step = if let Some(used) = self.crowds.get(&(local, remote)) {
+            first_unused(used, first, count, start)?
+        } else if let Some(near) = (0..count.min(TRIES)).find(|step| is_free(port_at(*step))) {
+            near
+        } else if count <= TRIES {
+            return None;
+        } else {
+            let all = (0..count).map(|index| first + index as u16);
+            let used: Vec<u16> = all.filter(|port| !is_free(*port)).collect();
+            let step = first_unused(&used, first, count, start);
+            self.crowds.insert((local, remote), used);
+            step?
         };
         // A small range is used in turn.
         let skip = self.rng.below(u64::from((count / 128).clamp(1, MAX_SKIP))) as u32;
@@ -115,10 +107,8 @@ impl EphemeralPorts {
     /// A connection has ended.
     #[inline]
     pub fn on_closed(&mut self, tuple: &FourTuple) {
-        if self.crowds.is_empty() {
-            return;
-        }
-        if let Some(used) = self.crowd(tuple)
+        if !self.crowds.is_empty()
+            && let Some(used) = self.crowd(tuple)
             && let Ok(place) = used.binary_search(&tuple.local.port())
         {
             used.remove(place);

@@ -109,52 +109,30 @@ impl<T: TcpTypes> Endpoint<T> {
     pub(super) fn add(
         &mut self,
         tuple: FourTuple,
-        conn: Connection<T>,
+        mut conn: Connection<T>,
         listener: Option<ListenerId>,
         now: Instant,
     ) -> u32 {
-        let conn = Cell::Taken(conn);
-        let news = self.news;
-        let listener = listener.map_or(Sparse::NONE, |id| Sparse::some(id.0));
-        let slot = match self.cold.free.pop() {
-            Some(slot) => {
-                let s = &mut self.slots[slot as usize];
-                s.released = false;
-                s.news = news;
-                s.listener = listener;
-                s.conn = conn;
-                slot
-            }
-            None => {
-                self.slots.push(Slot {
-                    generation: 0,
-                    next_dirty: NOT_QUEUED,
-                    released: false,
-                    timed: false,
-                    news,
-                    listener,
-                    conn,
-                });
-                (self.slots.len() - 1) as u32
-            }
-        };
+        let free = self.cold.free.pop();
+        let slot = free.unwrap_or_else(|| self.slots.add());
         // Both callers have looked: there is no such connection.
         let entered = self.cold.demux.insert(&tuple, slot);
         debug_assert!(entered.is_ok(), "{tuple:?} twice");
         if let Some(ports) = &mut self.cold.ports {
             ports.on_opened(&tuple);
         }
-        if let Some(ledger) = &self.cold.ledger
-            && let Some(conn) = self.slots[slot as usize].conn.as_mut()
-        {
+        if let Some(ledger) = &self.cold.ledger {
             conn.charge_to(ledger);
         }
         let id = self.id(slot);
-        if let Some(tracer) = &mut self.cold.tracer
-            && let Some(conn) = self.slots[slot as usize].conn.as_mut()
-        {
+        if let Some(tracer) = &mut self.cold.tracer {
             conn.set_trace(tracer(now, id, &tuple));
         }
+        let s = &mut self.slots[slot as usize];
+        s.released = false;
+        s.news = self.news;
+        s.listener = listener.map_or(Sparse::NONE, |id| Sparse::some(id.0));
+        s.conn = Cell::Taken(conn);
         self.touch(slot);
         slot
     }
@@ -185,17 +163,14 @@ impl<T: TcpTypes> Endpoint<T> {
         while let Some(slot) = self.first_unsettled() {
             self.unbind_closed(slot, now);
         }
+        let peers = self.cold.peers.as_mut();
+        let metrics = peers.map(|peers| peers.metrics.get(tuple.remote.ip(), now));
         Opening {
             local: tuple.local,
             remote: tuple.remote,
             iss: self.cold.secrets.isn(now, &tuple),
             timestamp_offset: self.cold.secrets.timestamp_offset(&tuple),
-            metrics: self
-                .cold
-                .peers
-                .as_mut()
-                .map(|peers| peers.metrics.get(tuple.remote.ip(), now))
-                .unwrap_or_default(),
+            metrics: metrics.unwrap_or_default(),
             seed: self.cold.rng.next_u64(),
         }
     }
@@ -206,13 +181,11 @@ impl<T: TcpTypes> Endpoint<T> {
         let ports = self.cold.ports.get_or_insert_with(|| {
             Box::new(EphemeralPorts::new(config.ports.clone(), secrets.random(2)))
         });
-        ports
-            .choose(secrets, local, remote, |port| {
-                demux
-                    .lookup(&FourTuple::new(SocketAddr::new(local, port), remote))
-                    .is_none()
-            })
-            .map(|port| SocketAddr::new(local, port))
+        let port = ports.choose(secrets, local, remote, |port| {
+            let tuple = FourTuple::new(SocketAddr::new(local, port), remote);
+            demux.lookup(&tuple).is_none()
+        })?;
+        Some(SocketAddr::new(local, port))
     }
 }
 
@@ -276,7 +249,7 @@ impl<T: TcpTypes> Cold<T> {
             if ends_opening && conn.is_early() {
                 if let Some(id) = listener
                     && let Some(news) = conn.take_early()
-                    && let Some(of) = self.listeners.get_mut(id.0)
+                    && let Some(of) = self.listeners.get_mut(&id.0)
                 {
                     of.on_early(news);
                 }
@@ -285,7 +258,7 @@ impl<T: TcpTypes> Cold<T> {
                 }
             }
             if let (Event::Connected, Some(id)) = (event, listener)
-                && let Some(of) = self.listeners.get_mut(id.0)
+                && let Some(of) = self.listeners.get_mut(&id.0)
             {
                 of.on_established();
                 events.push(EndpointEvent::Accepted {
@@ -299,7 +272,7 @@ impl<T: TcpTypes> Cold<T> {
                 && !conn.is_early()
             {
                 // Nobody has heard of it.
-                if let Some(of) = self.listeners.get_mut(id.0) {
+                if let Some(of) = self.listeners.get_mut(&id.0) {
                     of.on_failed();
                 }
                 s.released = true;

@@ -95,18 +95,14 @@ impl<T: TcpTypes> Endpoint<T> {
             self.cold.stats.change().strangers_dropped += 1;
             return;
         }
-        let listener = self
-            .cold
-            .demux
-            .listener(tuple.local)
-            .filter(|_| sane_source(&tuple));
-        if let Some(id) = listener
-            && let Some(listener) = self.cold.listeners.get_mut(id)
+        if sane_source(&tuple)
+            && let Some(id) = self.cold.demux.listener(tuple.local)
+            && let Some(listener) = self.cold.listeners.get_mut(&id)
         {
             match listener.admit(tcp, self.cold.config.syn_cookies, now) {
                 // The peer tries again; an answer to a cookie comes with its data.
                 Admission::Open(_) if !self.has_memory() => {
-                    if let Some(listener) = self.cold.listeners.get_mut(id) {
+                    if let Some(listener) = self.cold.listeners.get_mut(&id) {
                         listener.on_no_memory();
                     }
                     return self.drop_opening();
@@ -119,24 +115,21 @@ impl<T: TcpTypes> Endpoint<T> {
                 Admission::Full => return self.drop_opening(),
                 Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
                 Admission::MaybeCookie(config) => {
-                    match self.cold.cookies.open(&tuple, tcp, &config, now) {
-                        Some(_) if !self.has_memory() => return,
-                        Some(syn) => {
-                            let conn = self.open_cookie(now, tuple, config, id, tcp, &syn);
-                            let slot = self.add(tuple, conn, Some(ListenerId(id)), now);
-                            if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
+                    if let Some(syn) = self.cold.cookies.open(&tuple, tcp, &config, now) {
+                        if self.has_memory() {
+                            let slot = self.open_cookie(now, tuple, config, id, tcp, &syn);
+                            if let Some(conn) = self.connection_in(slot) {
                                 conn.handle_segment(now, ip.ecn, tcp, payload);
                             }
-                            return self.after_input(slot);
+                            self.after_input(slot);
                         }
-                        None => {
-                            self.cold.stats.change().cookies_failed += 1;
-                            // What comes later than the answer to a cookie, which was lost or
-                            // found no room: that comes again, unless a RST ended it.
-                            if payload.len() > 0 {
-                                return;
-                            }
-                        }
+                        return;
+                    }
+                    self.cold.stats.change().cookies_failed += 1;
+                    // What comes later than the answer to a cookie, which was lost or found no
+                    // room: that comes again, unless a RST ended it.
+                    if payload.len() > 0 {
+                        return;
                     }
                 }
                 Admission::Ignore => return,
@@ -162,6 +155,7 @@ impl<T: TcpTypes> Endpoint<T> {
         self.cold.stats.change().backlog_drops += 1;
     }
 
+    /// What answers a stranger leaves next, behind such answers before.
     fn answer(&mut self, ip: IpHeader, tcp: TcpHeader) {
         self.cold.stray.get_or_insert_default().push_back((ip, tcp));
         self.has_strays = true;
@@ -183,7 +177,7 @@ impl<T: TcpTypes> Endpoint<T> {
     ) {
         let cookies = self.cold.config.syn_cookies;
         let has_memory = self.has_memory();
-        let admitted = (self.cold.listeners.get_mut(listener.0))
+        let admitted = (self.cold.listeners.get_mut(&listener.0))
             .filter(|_| has_memory)
             .and_then(|listener| listener.admit_again(cookies));
         let Some(config) = admitted else {
@@ -251,7 +245,7 @@ impl<T: TcpTypes> Endpoint<T> {
         self.answer(ip, answer);
     }
 
-    /// The connection whose SYN-ACK was a cookie.
+    /// The connection whose SYN-ACK was a cookie: its slot.
     fn open_cookie(
         &mut self,
         now: Instant,
@@ -260,10 +254,10 @@ impl<T: TcpTypes> Endpoint<T> {
         listener: u32,
         ack: &TcpHeader,
         syn: &TcpHeader,
-    ) -> Connection<T> {
+    ) -> u32 {
         self.cold.opens.passive += 1;
         self.cold.stats.change().cookies_accepted += 1;
-        if let Some(listener) = self.cold.listeners.get_mut(listener) {
+        if let Some(listener) = self.cold.listeners.get_mut(&listener) {
             listener.on_cookie();
         }
         let mut opening = self.opening(tuple, now);
@@ -272,7 +266,7 @@ impl<T: TcpTypes> Endpoint<T> {
         // It went out before the connection was made; this only brings it up to date.
         conn.poll_transmit(now);
         conn.forget_when_syn_ack_was_sent();
-        conn
+        self.add(tuple, conn, Some(ListenerId(listener)), now)
     }
 }
 

@@ -49,6 +49,12 @@ impl Flags {
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
+    /// `self` where that `holds`, none otherwise.
+    #[must_use]
+    #[inline]
+    pub const fn when(self, holds: bool) -> Self {
+        if holds { self } else { Self::NONE }
+    }
     /// `self` without `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {

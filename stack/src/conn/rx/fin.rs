@@ -20,7 +20,8 @@ impl<T: TcpTypes> Connection<T> {
             && let Ok(at) = u64::try_from(seg.start + seg.text_len as i64)
         {
             // A FIN that contradicts an earlier one, or data already received, is not believed.
-            let beyond = self.ooo.ranges().last().is_some_and(|held| held.end > at);
+            let last = self.ooo.ranges().next_back();
+            let beyond = last.is_some_and(|held| held.end > at);
             if self.peer_fin.is_none() && at >= self.rcv_nxt && !beyond {
                 self.peer_fin = Sparse::some(at);
             }

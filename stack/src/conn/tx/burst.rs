@@ -50,9 +50,6 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_sent_full(count, now);
             self.traffic.segments_out += count;
             out.payload.end += count * mss;
-            if self.snd.nxt() == self.send_buf.end() + 1 && self.hold.pushes() {
-                out.tcp.flags |= Flags::PSH;
-            }
         }
         while out.payload.end - out.payload.start + mss <= max {
             // A FIN leaves on its own, urgent data too.
@@ -70,13 +67,12 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_sent_new(end, now);
             self.traffic.segments_out += 1;
             out.payload.end += len;
-            if end == self.send_buf.end() + 1 && self.hold.pushes() {
-                out.tcp.flags |= Flags::PSH;
-            }
             if len < mss {
                 break;
             }
         }
+        let drains = self.snd.nxt() == self.send_buf.end() + 1;
+        out.tcp.flags |= Flags::PSH.when(drains && self.hold.pushes());
         self.look_for_fewer_unsent();
         made
     }

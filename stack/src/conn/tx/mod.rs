@@ -11,5 +11,5 @@ mod segment;
 mod silly_window;
 
 pub(crate) use output::{Emitted, Output};
-pub(crate) use packet::Packet;
+pub use packet::Packet;
 pub(super) use silly_window::{Hold, More};

@@ -114,10 +114,7 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.ack = self.rcv_seq(past.rcv_nxt);
             // The window counts from the older acknowledgement: the right edge stays where it is.
             out.tcp.window = self.window_field(past.rcv_nxt, now);
-            out.tcp.flags = out.tcp.flags.without(Flags::ECE);
-            if past.ece {
-                out.tcp.flags |= Flags::ECE;
-            }
+            out.tcp.flags = out.tcp.flags.without(Flags::ECE) | Flags::ECE.when(past.ece);
             if past.settles {
                 self.ack.on_settled();
             } else if was_due {
@@ -334,9 +331,8 @@ impl<T: TcpTypes> Connection<T> {
             cold_path();
             flags |= Flags::FIN;
         }
-        if len > 0 && data_end == self.send_buf.end() + 1 && (overdue || self.hold.pushes()) {
-            flags |= Flags::PSH;
-        }
+        let drains = len > 0 && data_end == self.send_buf.end() + 1;
+        flags |= Flags::PSH.when(drains && (overdue || self.hold.pushes()));
         let probe = data_end > self.snd.una() + self.window.wnd();
         if probe {
             cold_path();
@@ -354,13 +350,10 @@ impl<T: TcpTypes> Connection<T> {
         self.snd.on_retransmit(sent.start, now, tsval);
         let stream_end = self.send_buf.end() + 1;
         let data_end = sent.end.min(stream_end);
-        let mut flags = Flags::ACK;
-        if sent.end > stream_end {
-            flags |= Flags::FIN;
-        }
-        if data_end == stream_end && data_end > sent.start && self.hold.pushes() {
-            flags |= Flags::PSH;
-        }
+        let drains = data_end == stream_end && data_end > sent.start;
+        let flags = Flags::ACK
+            | Flags::FIN.when(sent.end > stream_end)
+            | Flags::PSH.when(drains && self.hold.pushes());
         if self.trace.is_some() {
             cold_path();
             let event = TraceEvent::Retransmit {

@@ -11,11 +11,10 @@ use narrows_congestion::{ByteCount, Instant};
 use std::net::Ipv4Addr;
 
 /// Header, header, payload, and how much of that each segment has into which a device cuts it.
-pub(crate) type Packet<V> = (IpHeader, TcpHeader, V, ByteCount);
+pub type Packet<V> = (IpHeader, TcpHeader, V, ByteCount);
 
 impl<T: TcpTypes> Connection<T> {
     /// The next packet to send, if any. Control packets have an empty payload.
-    #[allow(clippy::type_complexity)] // Header, header, payload: what a packet is.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<(IpHeader, TcpHeader, View<'_, T>)> {
         let mut out = Output::default();
         self.output(now, &mut out)?;
