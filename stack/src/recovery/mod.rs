@@ -45,7 +45,6 @@ pub use ack::AckInput;
 pub(crate) use count_packets::Grant;
 pub use loss_detector::{DetectorFactory, LossDetector};
 pub use mtu_probe::ProbeFate;
-pub(crate) use next::Follows;
 pub use next::NextSegment;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};
 pub use sender::{Sender, SenderPolicy};

@@ -25,28 +25,6 @@ pub enum NextSegment {
     Blocked,
 }
 
-/// What the congestion window lets out.
-enum LetOut {
-    Retransmission(SentSegment),
-    /// At most this much.
-    New {
-        allowance: ByteCount,
-    },
-    /// There is something to be sent again, and no room.
-    NoRetransmission,
-    Nothing,
-}
-
-/// Whether more leaves after a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Follows {
-    /// [`Sender::next_segment`] is to be asked.
-    Perhaps,
-    Nothing,
-    /// Nothing, for want of congestion window.
-    NothingForWindow,
-}
-
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many bytes congestion control lets out now.
     #[inline(never)] // One copy for all crates that ask.
@@ -153,20 +131,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cold_path();
             return NextSegment::Wait(self.rare.asked.held_until);
         }
-        match self.window_lets_out(lost, new_data) {
-            LetOut::Retransmission(segment) => NextSegment::Retransmit(segment),
-            LetOut::New { allowance } => NextSegment::New { allowance },
-            LetOut::NoRetransmission => {
-                self.on_cwnd_limited();
-                NextSegment::Blocked
-            }
-            LetOut::Nothing => NextSegment::Blocked,
-        }
+        self.window_lets_out(lost, new_data)
     }
 
     /// What the congestion window lets out of what is `lost` and of new data.
     #[inline(always)] // Where it is asked for.
-    fn window_lets_out(&self, lost: Option<SentSegment>, new_data: bool) -> LetOut {
+    fn window_lets_out(&mut self, lost: Option<SentSegment>, new_data: bool) -> NextSegment {
         let allowance = self.allowance();
         // An empty pipe never blocks: there would be no ACK to open it again.
         // A window below one segment spreads them by its pacing rate.
@@ -184,19 +154,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             } else {
                 allowance
             };
-            return match room >= segment.len() || self.force_one || stuck {
-                true => LetOut::Retransmission(segment),
-                false => LetOut::NoRetransmission,
-            };
+            if room >= segment.len() || self.force_one || stuck {
+                return NextSegment::Retransmit(segment);
+            }
+            self.on_cwnd_limited();
+            return NextSegment::Blocked;
         }
         if !new_data || (held && !frto.wants_new_data()) {
-            return LetOut::Nothing;
+            return NextSegment::Blocked;
         }
         let allowance = match stuck {
             true => allowance.max(self.mss),
             false => allowance,
         };
-        LetOut::New { allowance }
+        NextSegment::New { allowance }
     }
 
     /// There may be more records of what is outstanding.
@@ -209,32 +180,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline]
     pub(crate) fn may_lack_records(&self) -> bool {
         self.validates || !self.has_records()
-    }
-
-    /// A segment has left where more than the windows has a say. Whether [`Self::next_segment`] has
-    /// another, with so much `new` data as one.
-    #[inline(never)]
-    pub(crate) fn follows(&self, new: Option<u64>) -> Follows {
-        let asked = self.rare.as_changed().and_then(|r| r.asked.as_changed());
-        if self.probe_due || self.validates || self.needs.delivery_rate || asked.is_some() {
-            return Follows::Perhaps;
-        }
-        let lost = self.board.next_lost();
-        if lost.is_none() && new.is_none() {
-            return match self.may_speculate() {
-                true => Follows::Perhaps,
-                false => Follows::Nothing,
-            };
-        }
-        let has_place = new.is_none() || self.has_records();
-        match self.window_lets_out(lost, new.is_some()) {
-            LetOut::New { allowance } if new.is_some_and(|new| new > allowance.get()) => {
-                Follows::NothingForWindow
-            }
-            LetOut::NoRetransmission if has_place => Follows::NothingForWindow,
-            LetOut::Nothing if has_place => Follows::Nothing,
-            _ => Follows::Perhaps,
-        }
     }
 
     /// Rules 3 and 4 of `NextSeg` in RFC 6675 section 4: in recovery, with nothing else to send,

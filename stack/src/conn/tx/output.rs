@@ -8,7 +8,7 @@ use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
 use crate::conn::{Connection, Fin, TcpTypes, tracer};
-use crate::recovery::{AbsSeq, Follows, NextSegment, SentSegment};
+use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use crate::wire::{Beside, Ecn, Flags, PlainHeader, Seq, TcpHeader};
@@ -169,7 +169,7 @@ impl<T: TcpTypes> Connection<T> {
                 NextSegment::Retransmit(segment) => {
                     let segment = self.snd.fit(segment);
                     self.retransmission(&segment, now, out);
-                    return Some(self.after_rare_data(now));
+                    return Some(Emitted::MoreMayFollow);
                 }
                 NextSegment::New { allowance } => {
                     let (mut len, mut fin) = new?;
@@ -195,7 +195,7 @@ impl<T: TcpTypes> Connection<T> {
                     if let NextProbe::Payload(_) = next {
                         self.snd.on_mtu_probe(start);
                     }
-                    return Some(self.after_rare_data(now));
+                    return Some(Emitted::MoreMayFollow);
                 }
                 NextSegment::Wait(at) => {
                     cold_path();
@@ -216,28 +216,6 @@ impl<T: TcpTypes> Connection<T> {
                 }
             }
         }
-    }
-
-    /// [`Self::rare_data`] has given a segment. Where it would have no other it is spared the question.
-    #[inline]
-    fn after_rare_data(&mut self, now: Instant) -> Emitted {
-        let more = self.has_rare_output()
-            || self.fin != Fin::Open
-            || self.probe_window
-            || self.path_mtu.is_searched()
-            || self.ack.is_due()
-            || self.snd.is_idle()
-            || self.snd.is_plain(now);
-        if more {
-            return Emitted::MoreMayFollow;
-        }
-        let new = self.new_data(now).map(|(len, _)| len);
-        let follows = self.snd.follows(new);
-        if follows == Follows::Perhaps {
-            return Emitted::MoreMayFollow;
-        }
-        self.fills_window = follows == Follows::NothingForWindow;
-        Emitted::Last
     }
 
     /// How much new data would leave as the next segment, and whether the FIN goes with it.
