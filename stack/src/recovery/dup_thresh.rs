@@ -20,9 +20,6 @@ impl Reno {
 }
 
 impl LossDetector for Reno {
-    fn has_reorder_timer(&self) -> bool {
-        false
-    }
     fn name(&self) -> &'static str {
         "reno"
     }
@@ -72,9 +69,6 @@ impl NewReno {
 }
 
 impl LossDetector for NewReno {
-    fn has_reorder_timer(&self) -> bool {
-        false
-    }
     fn name(&self) -> &'static str {
         "newreno"
     }
@@ -160,9 +154,6 @@ impl Sack6675 {
 }
 
 impl LossDetector for Sack6675 {
-    fn has_reorder_timer(&self) -> bool {
-        false
-    }
     fn name(&self) -> &'static str {
         "sack"
     }

@@ -24,9 +24,6 @@ impl GoBackN {
 }
 
 impl LossDetector for GoBackN {
-    fn has_reorder_timer(&self) -> bool {
-        false
-    }
     fn name(&self) -> &'static str {
         "go-back-n"
     }

@@ -202,9 +202,10 @@ pub trait LossDetector: Debug + Send {
         Verdict::Nothing
     }
 
-    /// Whether it ever has a [`reorder_deadline`](Self::reorder_deadline). Asked once.
+    /// Whether it ever has a [`reorder_deadline`](Self::reorder_deadline): who
+    /// [heeds](Self::heeds_progress) no ACK of new data has none, unless it says so. Asked once.
     fn has_reorder_timer(&self) -> bool {
-        true
+        self.heeds_progress()
     }
 
     /// When to call [`on_reorder_timeout`](Self::on_reorder_timeout), if at all. May change
@@ -266,62 +267,9 @@ pub trait LossDetector: Debug + Send {
     }
 }
 
-impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
-    fn name(&self) -> &'static str {
-        (**self).name()
-    }
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        (**self).on_ack(facts, board)
-    }
-    fn on_progress(
-        &mut self,
-        newest: &NewestDelivered,
-        now: Instant,
-        rtt: &RttEstimator,
-        board: &Scoreboard,
-    ) -> bool {
-        (**self).on_progress(newest, now, rtt, board)
-    }
-    fn on_reorder_timeout(
-        &mut self,
-        now: Instant,
-        rtt: &RttEstimator,
-        board: &mut Scoreboard,
-    ) -> Verdict {
-        (**self).on_reorder_timeout(now, rtt, board)
-    }
-    fn has_reorder_timer(&self) -> bool {
-        (**self).has_reorder_timer()
-    }
-    fn reorder_deadline(&self) -> Option<Instant> {
-        (**self).reorder_deadline()
-    }
-    fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
-        (**self).on_rto(now, board);
-    }
-    fn on_undo(&mut self) {
-        (**self).on_undo();
-    }
-    fn heeds_progress(&self) -> bool {
-        (**self).heeds_progress()
-    }
-    fn tail_loss_probe(&self) -> bool {
-        (**self).tail_loss_probe()
-    }
-    fn exits_on_partial_ack(&self) -> bool {
-        (**self).exits_on_partial_ack()
-    }
-    fn partial_acks(&self) -> PartialAcks {
-        (**self).partial_acks()
-    }
-    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
-        (**self).fast_retransmit_timer()
-    }
-    fn uses_sack(&self) -> bool {
-        (**self).uses_sack()
-    }
-    fn speculate(&mut self, board: &mut Scoreboard, recovery_point: AbsSeq) -> Option<SentSegment> {
-        (**self).speculate(board, recovery_point)
+impl<D: LossDetector + 'static> From<D> for Box<dyn LossDetector> {
+    fn from(detector: D) -> Self {
+        Box::new(detector)
     }
 }
 
@@ -330,6 +278,9 @@ impl<T: LossDetector + ?Sized> LossDetector for Box<T> {
 /// ```
 /// use narrows::recovery::{DetectorFactory, rack::RackTlp};
 /// let factory: &dyn DetectorFactory = &|| RackTlp::new();
+/// assert_eq!(factory.build().name(), "rack");
+/// // Of a detector that is known only then, too.
+/// let factory: &dyn DetectorFactory = &|| factory.build();
 /// assert_eq!(factory.build().name(), "rack");
 /// ```
 pub trait DetectorFactory: Send + Sync {
@@ -340,9 +291,9 @@ pub trait DetectorFactory: Send + Sync {
 impl<F, D> DetectorFactory for F
 where
     F: Fn() -> D + Send + Sync,
-    D: LossDetector + 'static,
+    D: Into<Box<dyn LossDetector>>,
 {
     fn build(&self) -> Box<dyn LossDetector> {
-        Box::new(self())
+        self().into()
     }
 }

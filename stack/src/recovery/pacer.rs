@@ -16,11 +16,6 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Nothing was sent.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// When the next segment may leave; `None`: now.
     #[inline]
     pub fn next_send(&self, now: Instant) -> Option<Instant> {
@@ -106,10 +101,10 @@ mod tests {
     /// 1,448 B take 1,158.4 ns at 10 Gb/s.
     #[test]
     fn ten_gigabits_do_not_drift() {
-        let last = run(&mut Pacer::new(), 1_000_001, Rate::from_gbps(10));
+        let last = run(&mut Pacer::default(), 1_000_001, Rate::from_gbps(10));
         assert_eq!(last, Instant::from_nanos(1_158_400_000));
         // 28.96 ns each at 400 Gb/s.
-        let last = run(&mut Pacer::new(), 1_000_001, Rate::from_gbps(400));
+        let last = run(&mut Pacer::default(), 1_000_001, Rate::from_gbps(400));
         assert_eq!(last, Instant::from_nanos(28_960_000));
     }
 
@@ -117,7 +112,7 @@ mod tests {
     fn a_changing_rate_does_not_drift() {
         // 1158.4 and 965.33 ns by turns.
         let rates = [Rate::from_gbps(10), Rate::from_gbps(12)];
-        let mut p = Pacer::new();
+        let mut p = Pacer::default();
         let mut now = Instant::ZERO;
         for k in 0..300_000 {
             now = p.next_send(now).unwrap_or(now);
@@ -130,7 +125,7 @@ mod tests {
 
     #[test]
     fn each_segment_waits_for_the_one_before() {
-        let mut p = Pacer::new();
+        let mut p = Pacer::default();
         let rate = Rate::from_mbps(8);
         assert_eq!(p.next_send(Instant::ZERO), None);
         p.on_sent(Instant::ZERO, ByteCount::new(1_000), rate);
@@ -145,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_faster_rate_shortens_the_wait_and_a_slower_one_does_not_lengthen_it() {
-        let mut p = Pacer::new();
+        let mut p = Pacer::default();
         p.on_sent(Instant::ZERO, MSS, Rate::from_bits_per_sec(1_448 * 8));
         let second = Instant::ZERO + Duration::from_secs(1);
         assert_eq!(p.next_send(Instant::ZERO), Some(second));
@@ -158,7 +153,7 @@ mod tests {
 
     #[test]
     fn extremes() {
-        let mut p = Pacer::new();
+        let mut p = Pacer::default();
         p.on_sent(
             Instant::ZERO,
             ByteCount::MAX,
@@ -170,7 +165,7 @@ mod tests {
             ByteCount::ZERO,
             Rate::from_bits_per_sec(u64::MAX),
         );
-        let mut p = Pacer::new();
+        let mut p = Pacer::default();
         p.on_sent(Instant::ZERO, MSS, Rate::from_bits_per_sec(0));
         assert_eq!(p.next_send(Instant::ZERO), Some(Instant::MAX));
     }
@@ -182,7 +177,7 @@ mod tests {
             sizes in proptest::collection::vec(1u64..70_000, 1..100),
             rate in 1_000_000u64..1_000_000_000_000,
         ) {
-            let mut p = Pacer::new();
+            let mut p = Pacer::default();
             let mut now = Instant::ZERO;
             let mut total = 0u128;
             for bytes in sizes {
