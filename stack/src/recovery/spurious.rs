@@ -9,8 +9,6 @@ use narrows_congestion::{ByteCount, Spurious};
 pub struct UndoRecord {
     /// Which kind of reduction.
     pub kind: Spurious,
-    /// Anything was retransmitted at all.
-    retransmitted: bool,
     /// In this window D-SACKs prove nothing (RFC 3708 section 3).
     ambiguous: bool,
     /// A D-SACK has come since the reduction: the peer tells of duplicates.
@@ -19,8 +17,8 @@ pub struct UndoRecord {
     taken_back: bool,
     /// What was outstanding when it was is acknowledged: the round trip after that one has begun.
     second: bool,
-    /// TSval of the first retransmission, where timestamps are on, which starts at `first_start`.
-    first_tsval: Option<u32>,
+    /// Where the first retransmission starts, and its TSval, where timestamps are on.
+    first: Option<(AbsSeq, Option<u32>)>,
     /// SND.UNA and SND.NXT when it was made: evidence about other data says nothing.
     range: (AbsSeq, AbsSeq),
     /// Up to where an earlier reduction had answered.
@@ -28,7 +26,6 @@ pub struct UndoRecord {
     /// SND.NXT when the episode ended: once that is acknowledged nothing more will be heard of
     /// its retransmissions.
     ended: Sparse<AbsSeq>,
-    first_start: AbsSeq,
     copies: Vec<Copied>,
 }
 
@@ -81,16 +78,14 @@ impl UndoRecord {
     pub fn new(kind: Spurious, una: AbsSeq, nxt: AbsSeq, answered: AbsSeq) -> Self {
         Self {
             kind,
-            retransmitted: false,
             ambiguous: false,
             peer_tells: false,
             taken_back: false,
             second: false,
-            first_tsval: None,
+            first: None,
             range: (una, nxt),
             answered,
             ended: Sparse::NONE,
-            first_start: 0,
             copies: Vec::new(),
         }
     }
@@ -172,10 +167,7 @@ impl UndoRecord {
         if self.ended.is_some() {
             return;
         }
-        if !self.retransmitted {
-            (self.first_tsval, self.first_start) = (tsval, segment.start);
-            self.retransmitted = true;
-        }
+        self.first.get_or_insert((segment.start, tsval));
         self.add(segment, waiting);
     }
 
@@ -229,11 +221,10 @@ impl UndoRecord {
     /// retransmission, echoes a timestamp older than it, so the original arrived. An ACK that stops
     /// short of it is of a hole that an earlier episode has filled, and says nothing.
     pub fn eifel(&self, una: AbsSeq, tsecr: Option<u32>) -> bool {
-        match (self.first_tsval, tsecr) {
-            (Some(retransmitted), Some(echoed))
-                if self.ended.is_none() && una > self.first_start =>
-            {
-                (echoed.wrapping_sub(retransmitted) as i32) < 0
+        match (self.first, tsecr) {
+            (Some((start, Some(retransmitted))), Some(echoed)) => {
+                let older = (echoed.wrapping_sub(retransmitted) as i32) < 0;
+                older && self.ended.is_none() && una > start
             }
             _ => false,
         }

@@ -71,22 +71,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let flight = self.counted(ByteCount::new(self.nxt - self.una));
         let full = self.is_full(flight);
         let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
-        let lowered = match Rare::validation(&mut self.rare) {
-            Some(Validation::Decay(used)) => {
-                if full || !settled {
-                    used.restart(now);
-                } else {
-                    used.on_sent(flight);
+        self.validate(Lower::Unused, now, |validation| match validation {
+            Validation::Decay(used) => {
+                match full || !settled {
+                    true => used.restart(now),
+                    false => used.on_sent(flight),
                 }
                 None
             }
-            Some(Validation::Preserve(cwv)) if settled => cwv.on_sent(delivered, cwnd, rtt, now),
-            Some(Validation::Preserve(_)) | None => None,
-        };
-        if let Some(window) = lowered {
-            self.lower(window, Lower::Unused, now);
-        }
-        self.pace_what_is_not_validated();
+            Validation::Preserve(cwv) if settled => cwv.on_sent(delivered, cwnd, rtt, now),
+            Validation::Preserve(_) => None,
+        });
     }
 
     /// All that the application has given has left; `peer_window` is the largest that the peer
@@ -98,11 +93,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let window = self.cc.cwnd().min(peer_window);
         let rto = self.current_rto();
-        if let Some(Validation::Decay(used)) = Rare::validation(&mut self.rare)
-            && let Some(window) = used.on_empty_queue(window, rto, now)
-        {
-            self.lower(window, Lower::Unused, now);
-        }
+        self.validate(Lower::Unused, now, |validation| match validation {
+            Validation::Decay(used) => used.on_empty_queue(window, rto, now),
+            Validation::Preserve(_) => None,
+        });
     }
 
     /// An ACK has come, which delivered what `sample` says. Whether the window was the limit: where
@@ -127,16 +121,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         let anything = self.delivered() > before;
         let settled = self.episode.is_settled();
-        let lowered = match Rare::validation(&mut self.rare) {
-            Some(Validation::Preserve(cwv)) if settled => {
-                cwv.on_ack(before, anything, cwnd, rtt, now)
-            }
-            Some(Validation::Preserve(_) | Validation::Decay(_)) | None => None,
-        };
-        if let Some(window) = lowered {
-            self.lower(window, Lower::Unused, now);
-        }
-        self.pace_what_is_not_validated();
+        self.validate(Lower::Unused, now, |validation| match validation {
+            Validation::Preserve(cwv) if settled => cwv.on_ack(before, anything, cwnd, rtt, now),
+            Validation::Preserve(_) | Validation::Decay(_) => None,
+        });
         if self.counts_packets() {
             self.ack_in_packets(seen, sample)
         } else if self.is_non_validated() {
@@ -181,15 +169,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// An episode of recovery is over.
     pub(super) fn validate_recovery_end(&mut self, now: Instant) {
-        match Rare::validation(&mut self.rare) {
-            Some(Validation::Preserve(cwv)) => {
-                if let Some(window) = cwv.on_recovery_end() {
-                    self.lower(window, Lower::Exceeded, now);
-                }
+        self.validate(Lower::Exceeded, now, |validation| match validation {
+            Validation::Preserve(cwv) => cwv.on_recovery_end(),
+            Validation::Decay(used) => {
+                used.restart(now);
+                None
             }
-            Some(Validation::Decay(used)) => used.restart(now),
-            None => {}
-        }
+        });
     }
 
     /// The retransmission timer fired.
@@ -211,6 +197,23 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cwv.on_undo();
             self.pace_what_is_not_validated();
         }
+    }
+
+    /// What validates the window, if anything does, hears of something: it may have a window to go on
+    /// with, because of `why`.
+    fn validate(
+        &mut self,
+        why: Lower,
+        now: Instant,
+        tell: impl FnOnce(&mut Validation) -> Option<ByteCount>,
+    ) {
+        let Some(validation) = Rare::validation(&mut self.rare) else {
+            return;
+        };
+        if let Some(window) = tell(validation) {
+            self.lower(window, why, now);
+        }
+        self.pace_what_is_not_validated();
     }
 
     /// All that was ever delivered, as far as ACKs and SACKs tell (RFC 7661 section 4.2). Without

@@ -163,15 +163,6 @@ enum Phase {
     NonValidated { since: Instant },
 }
 
-/// Congestion met a window that was not validated (RFC 7661 section 4.4.1).
-#[derive(Clone, Copy, Debug)]
-struct Loss {
-    /// max(pipeACK, LossFlightSize).
-    capacity: ByteCount,
-    /// `R`: what was retransmitted since, each byte counted once.
-    repaired: ByteCount,
-}
-
 /// The state of RFC 7661.
 #[derive(Clone, Debug)]
 pub(super) struct NewCwv {
@@ -179,7 +170,9 @@ pub(super) struct NewCwv {
     initial_window: ByteCount,
     pipe_ack: PipeAck,
     phase: Phase,
-    loss: Option<Loss>,
+    /// Congestion met a window that was not validated: max(pipeACK, LossFlightSize) - R, with `R`
+    /// what was retransmitted since, each byte counted once (RFC 7661 section 4.4.1).
+    loss: Option<ByteCount>,
 }
 
 impl NewCwv {
@@ -290,17 +283,14 @@ impl NewCwv {
             return None;
         }
         let capacity = flight.max(self.pipe_ack.value(rtt, now).unwrap_or(ByteCount::ZERO));
-        self.loss = Some(Loss {
-            capacity,
-            repaired: ByteCount::ZERO,
-        });
-        Some(capacity)
+        self.loss = Some(capacity);
+        self.loss
     }
 
     /// `bytes` leave again for the first time.
     pub(super) fn on_first_retransmission(&mut self, bytes: ByteCount) {
-        if let Some(loss) = &mut self.loss {
-            loss.repaired += bytes;
+        if let Some(left) = &mut self.loss {
+            *left -= bytes;
         }
     }
 
@@ -309,7 +299,7 @@ impl NewCwv {
     pub(super) fn on_recovery_end(&mut self) -> Option<ByteCount> {
         let loss = self.loss.take();
         self.begin_anew();
-        loss.map(|loss| (loss.capacity - loss.repaired) / 2)
+        loss.map(|left| left / 2)
     }
 
     /// The retransmission timer fired: on with the RFC 5681 way of it, in the validated phase.
