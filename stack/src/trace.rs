@@ -23,6 +23,11 @@ impl<F: FnMut(Instant, &TraceEvent) + Send> TraceSink for F {
     }
 }
 
+/// Whoever hears of events as they happen.
+pub trait Trace: FnMut(TraceEvent) {}
+
+impl<F: FnMut(TraceEvent)> Trace for F {}
+
 /// Something a connection did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -151,7 +151,7 @@ impl<T: TcpTypes> Connection<T> {
     /// What was not needed lately is given back.
     pub(super) fn trim(&mut self, now: Instant) {
         let buffers = [self.send_buf.trim(), self.recv_buf.trim()];
-        self.snd.trim_records();
+        self.snd.trim_records(0);
         if self.charge.ledger().is_some() {
             // As many records as are outstanding stay granted, and as many as always are.
             let held = self.snd.scoreboard().len().next_power_of_two();
@@ -172,7 +172,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.send_buf.give_back();
         self.recv_buf.give_back();
-        self.snd.trim_records();
+        self.snd.trim_records(0);
         self.charge.set(Self::WAITING);
     }
 }

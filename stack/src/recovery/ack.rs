@@ -3,13 +3,12 @@
 use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
 use super::prr::{Bound, Prr};
 use super::rate::RateEstimator;
-use super::reduction::Flight;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
 use super::tlp::{TlpEpisode, TlpOutcome};
 use crate::sparse::Sparse;
-use crate::trace::TraceEvent;
+use crate::trace::Trace;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{
     AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, Instant, RtoPolicy,
@@ -75,15 +74,15 @@ pub(super) struct Delivered {
     pub(super) records_before: usize,
     pub(super) advanced: bool,
     /// Bytes that it delivered, and what of these it SACKed.
-    bytes: ByteCount,
+    pub(super) bytes: ByteCount,
     pub(super) newly_sacked: ByteCount,
     /// It counts as a duplicate ACK (RFC 5681 section 2).
     duplicate: bool,
     /// It is the first of a round trip.
-    round_start: bool,
+    pub(super) round_start: bool,
     /// The window was one segment when it came.
     one_segment: bool,
-    newest: Option<NewestDelivered>,
+    pub(super) newest: Option<NewestDelivered>,
     /// The same among the segments sent only once.
     newest_clean: Option<NewestDelivered>,
     /// Transmission time of the oldest cumulatively acknowledged segment, if none of them was
@@ -101,6 +100,14 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
+    /// Nothing yet, by an ACK that finds SND.UNA at `prior_una`.
+    pub(super) fn to(prior_una: AbsSeq) -> Self {
+        Self {
+            prior_una,
+            ..Self::default()
+        }
+    }
+
     /// `s` is delivered. Not inlined, because there are three ways for it to be.
     #[inline(never)]
     fn add(
@@ -159,22 +166,20 @@ struct Found {
     verdict: Verdict,
     /// What was in flight before they were judged.
     pipe_before: ByteCount,
-    /// What was outstanding before the ACK.
-    flight: Flight,
     /// An episode is over that leaves loss which the window has not answered for.
     lost_beyond: bool,
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Take an acknowledgement. Events are told to `trace`.
-    pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl FnMut(TraceEvent)) {
+    pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl Trace) {
         if self.una == self.nxt {
             cold_path();
             if !(self.is_concerned() || input.ece || input.dsack.is_some()) {
                 return;
             }
         }
-        let mut seen = Delivered::default();
+        let mut seen = Delivered::to(self.una);
         self.deliver(input, &mut seen);
         self.measure(input, &seen);
         // Congestion control hears of the delivery first, then of congestion.
@@ -188,10 +193,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(always)] // A step of one.
     fn deliver(&mut self, input: &AckInput<'_>, seen: &mut Delivered) {
         let now = input.now;
-        let prior_una = self.una;
+        let prior_una = seen.prior_una;
         let advanced = input.ack > prior_una;
         let outstanding = self.nxt > prior_una;
-        seen.prior_una = prior_una;
         seen.records_before = self.board.len();
         seen.advanced = advanced;
         seen.one_segment = self.cc.cwnd() == self.mss;
@@ -219,8 +223,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             bytes += seen.newly_sacked;
         }
         self.una = input.ack;
-        if let (Some(again), Some(highest)) = (seen.again, sacked_before) {
-            self.look_for_overtaken(&again, highest, input);
+        if let (Some(again), Some(highest)) = (&seen.again, sacked_before) {
+            self.look_for_overtaken(again, highest, input);
         }
 
         // Duplicate ACKs (RFC 5681 section 2). Without SACK each stands for a delivered segment.
@@ -292,33 +296,43 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Whether something was lost; before that whether what seemed so was not, and whether what was
     /// is repaired.
     #[inline(always)] // A step of one.
-    fn detect(
-        &mut self,
-        input: &AckInput<'_>,
-        seen: &Delivered,
-        trace: &mut impl FnMut(TraceEvent),
-    ) -> Found {
+    fn detect(&mut self, input: &AckInput<'_>, seen: &Delivered, trace: &mut impl Trace) -> Found {
         let now = input.now;
-        let newly_acked = seen.bytes - seen.newly_sacked;
-        let flight = self.flight_before(seen.prior_una, seen.newly_sacked, newly_acked);
         // The probe was perhaps all that was outstanding.
         let bare_duplicate =
             !seen.advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
         if let Some(episode) = self.rare.tlp {
             cold_path();
-            self.tail_loss_probe_ack(episode, input, bare_duplicate, flight, trace);
+            self.tail_loss_probe_ack(episode, input, bare_duplicate, seen, trace);
         }
-        self.detect_spurious(input, seen, flight, trace);
+        self.detect_spurious(input, seen, trace);
         let lost_beyond = seen.advanced && self.leave_episode(now, trace);
         let pipe_before = self.begin_judgement();
+        let newest = seen.newest(now, input.timestamp_rtt);
+        Found {
+            verdict: self.judge(seen, newest, input.dsack.is_some(), now),
+            pipe_before,
+            lost_beyond,
+        }
+    }
+
+    /// The loss detector judges what the ACK delivered, `newest` of it last.
+    #[inline(always)] // A step of two.
+    pub(super) fn judge(
+        &mut self,
+        seen: &Delivered,
+        newest: Option<NewestDelivered>,
+        dsack: bool,
+        now: Instant,
+    ) -> Verdict {
         let facts = AckFacts {
             now,
             una_advanced: seen.advanced,
             newly_delivered: seen.bytes,
             newly_sacked: seen.newly_sacked,
             dup_acks: self.dup_acks,
-            dsack: input.dsack.is_some(),
-            newest: seen.newest(now, input.timestamp_rtt),
+            dsack,
+            newest,
             rtt: &self.rtt,
             mss: self.mss,
             sack_ok: self.policy.sack,
@@ -327,12 +341,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             dup_thresh: self.policy.dup_thresh,
             round_start: seen.round_start,
         };
-        Found {
-            verdict: self.detector.on_ack(&facts, &mut self.board),
-            pipe_before,
-            flight,
-            lost_beyond,
-        }
+        self.detector.on_ack(&facts, &mut self.board)
     }
 
     /// The window answers for losses and marks, and how much leaves follows what was delivered.
@@ -342,19 +351,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         input: &AckInput<'_>,
         seen: &Delivered,
         found: Found,
-        trace: &mut impl FnMut(TraceEvent),
+        trace: &mut impl Trace,
     ) {
         let now = input.now;
         if found.verdict == Verdict::NewLoss {
-            self.on_loss_found(found.pipe_before, found.flight, now, trace);
+            self.on_loss_found(found.pipe_before, self.flight_before(seen, now), trace);
         } else if found.lost_beyond {
-            self.answer_for_next_window(found.flight, now, trace);
+            self.answer_for_next_window(self.flight_before(seen, now), trace);
         }
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
         // what was sent before the last reduction speaks of the window that it answered for.
         if input.ece && self.una > self.recover && self.episode.is_settled() {
             cold_path();
-            self.enter_cwr(CongestionEvent::EcnEcho, found.flight, now, trace);
+            let flight = self.flight_before(seen, now);
+            self.enter_cwr(CongestionEvent::EcnEcho, flight, trace);
             self.rare.counted.ecn_reductions += 1;
             // A window of one segment cannot shrink: the timer slows the sender further (the same
             // section), once for each window as well: the peer must repeat ECE, on segments of its
@@ -379,7 +389,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
             _ => {}
         }
-        self.tell_reduction(seen.bytes, found.verdict, seen.advanced, seen.repaired);
+        self.tell_reduction(seen, found.verdict);
         if self.rare.paces() {
             cold_path();
             self.reconsider_pace(now);
@@ -412,17 +422,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// How much leaves in the present reduction follows what was delivered (RFC 9937).
-    pub(super) fn tell_reduction(
-        &mut self,
-        delivered: ByteCount,
-        verdict: Verdict,
-        advanced: bool,
-        repaired: bool,
-    ) {
+    pub(super) fn tell_reduction(&mut self, seen: &Delivered, verdict: Verdict) {
         if let Some(prr) = self.episode.prr_mut() {
             let goes_well = match prr.bound() {
-                Bound::Rfc9937 => advanced,
-                Bound::Linux43 => repaired,
+                Bound::Rfc9937 => seen.advanced,
+                Bound::Linux43 => seen.repaired,
             };
             let safe = goes_well && verdict == Verdict::Nothing;
             // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
@@ -431,7 +435,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             } else {
                 prr.undelivered()
             };
-            prr.on_ack(delivered.min(most), self.board.pipe(), self.mss, safe);
+            prr.on_ack(seen.bytes.min(most), self.board.pipe(), self.mss, safe);
         }
     }
 
@@ -515,8 +519,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         episode: TlpEpisode,
         input: &AckInput<'_>,
         bare_duplicate: bool,
-        flight: Flight,
-        trace: &mut impl FnMut(TraceEvent),
+        seen: &Delivered,
+        trace: &mut impl Trace,
     ) {
         match episode.on_ack(input.ack, input.dsack, bare_duplicate) {
             TlpOutcome::Pending => return,
@@ -524,7 +528,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // A reduction since the probe left has answered for all that was outstanding.
             TlpOutcome::Repaired if episode.end_seq() <= self.rare.answered => {}
             // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
-            TlpOutcome::Repaired => self.answer_for_repaired(flight, input.now, trace),
+            TlpOutcome::Repaired => {
+                self.answer_for_repaired(self.flight_before(seen, input.now), trace);
+            }
         }
         self.rare.clear(|rare| &mut rare.tlp);
     }

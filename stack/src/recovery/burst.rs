@@ -20,7 +20,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return 0;
         }
         let records = self.policy.max_segments.saturating_sub(self.board.len());
-        let room = self.allowance().get().checked_div(self.mss.get());
+        let room = self
+            .allowance(self.board.pipe())
+            .get()
+            .checked_div(self.mss.get());
         room.unwrap_or(0).min(records as u64)
     }
 

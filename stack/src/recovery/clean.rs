@@ -3,11 +3,11 @@
 //! In the manner of header prediction it is recognised by what it is not, and then little is left
 //! of the steps of [`Sender::on_ack`]: those here, in the same order and with the same outcome.
 
-use super::ack::BURST;
-use super::loss_detector::{AckFacts, NewestDelivered, Verdict};
+use super::ack::{BURST, Delivered};
+use super::loss_detector::{NewestDelivered, Verdict};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use crate::trace::TraceEvent;
+use crate::trace::Trace;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
 
@@ -31,12 +31,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// [`Self::on_ack`] where it [is clean](Self::is_clean).
     #[inline(always)] // One place takes the short way.
-    pub(crate) fn on_clean_ack(
-        &mut self,
-        ack: AbsSeq,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    pub(crate) fn on_clean_ack(&mut self, ack: AbsSeq, now: Instant, trace: &mut impl Trace) {
         let prior_una = self.una;
         let rate = &mut self.rate;
         let (mut oldest, mut newest, mut round_start) = (now, None, false);
@@ -63,7 +58,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 }));
         if !enough {
             cold_path();
-            self.judge_progress(prior_una, delivered, newest, round_start, now, trace);
+            let mut seen = Delivered::to(prior_una);
+            (seen.advanced, seen.bytes) = (true, delivered);
+            (seen.newest, seen.round_start) = (newest, round_start);
+            self.judge_progress(&seen, now, trace);
         }
         // The round trip was measured just now, and no probe was under way; a loss may have been found.
         if self.restart_rto(now) {
@@ -73,30 +71,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The loss detector judges what a [clean](Self::is_clean) ACK delivered.
     #[inline(never)]
-    fn judge_progress(
-        &mut self,
-        prior_una: AbsSeq,
-        delivered: ByteCount,
-        newest: Option<NewestDelivered>,
-        round_start: bool,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
-        let facts = AckFacts {
-            una_advanced: true,
-            newly_delivered: delivered,
-            newest,
-            sack_ok: self.policy.sack,
-            recovery_point: self.recover,
-            dup_thresh: self.policy.dup_thresh,
-            round_start,
-            ..AckFacts::new(now, self.mss, &self.rtt)
-        };
+    fn judge_progress(&mut self, seen: &Delivered, now: Instant, trace: &mut impl Trace) {
         let pipe_before = self.board.pipe();
-        if self.detector.on_ack(&facts, &mut self.board) == Verdict::NewLoss {
-            let flight = self.flight_before(prior_una, ByteCount::ZERO, delivered);
-            self.on_loss_found(pipe_before, flight, now, trace);
-            self.tell_reduction(delivered, Verdict::NewLoss, true, false);
+        if self.judge(seen, seen.newest, false, now) == Verdict::NewLoss {
+            self.on_loss_found(pipe_before, self.flight_before(seen, now), trace);
+            self.tell_reduction(seen, Verdict::NewLoss);
         }
     }
 

@@ -56,8 +56,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// How many records may be outstanding, whatever the window.
     pub(crate) fn record_limit(&self) -> usize {
-        let asked = self.rare.as_changed().and_then(|r| r.asked.as_changed());
-        let records = asked.and_then(|asked| asked.packets);
+        let records = self.rare.asked.packets;
         records.unwrap_or(self.policy.max_segments)
     }
 

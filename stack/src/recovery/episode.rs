@@ -4,13 +4,13 @@ use super::rare::Rare;
 use super::sender::Sender;
 use super::state::Episode;
 use crate::config::RecoverySending;
-use crate::trace::TraceEvent;
+use crate::trace::{Trace, TraceEvent};
 use narrows_congestion::{ByteCount, CaState, CongestionControl, Instant, Lower, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The episode becomes another.
     #[inline(never)] // A few times an episode.
-    pub(super) fn enter(&mut self, episode: Episode, trace: &mut impl FnMut(TraceEvent)) {
+    pub(super) fn enter(&mut self, episode: Episode, trace: &mut impl Trace) {
         let (from, to) = (self.episode.state(), episode.state());
         if from != to {
             trace(TraceEvent::CaState { from, to });
@@ -30,10 +30,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Where an undone reduction leaves the sender: reduced if an earlier one is to be answered for.
     pub(super) fn after_undo(&self) -> Episode {
         if self.rare.answered > self.una {
-            Episode::Cwr {
-                prr: None,
-                lost_beyond: false,
-            }
+            Episode::Cwr { prr: None }
         } else {
             self.between_episodes()
         }
@@ -43,11 +40,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// (classic Reno) some of it. Whether the episode is over, and leaves loss beyond what it
     /// answered for.
     #[inline]
-    pub(super) fn leave_episode(
-        &mut self,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) -> bool {
+    pub(super) fn leave_episode(&mut self, now: Instant, trace: &mut impl Trace) -> bool {
         let complete = self.una >= self.recover;
         let was = self.episode.state();
         let leave = match was {
@@ -66,9 +59,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         was: CaState,
         complete: bool,
         now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
+        trace: &mut impl Trace,
     ) -> bool {
-        let lost_beyond = self.episode.lost_beyond();
+        let lost_beyond = std::mem::take(&mut self.rare.lost_beyond);
         self.force_one = false;
         // The D-SACKs for what was retransmitted may be still to come.
         if let Some(undo) = Rare::undo(&mut self.rare) {

@@ -1,5 +1,6 @@
 //! What may leave now, as far as loss recovery and congestion control have a say.
 
+use super::rare::Asked;
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
 use super::state::Episode;
@@ -26,14 +27,13 @@ pub enum NextSegment {
 }
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
-    /// How many bytes congestion control lets out now.
+    /// How many bytes congestion control lets out now, with `pipe` in flight.
     #[inline(never)] // One copy for all crates that ask.
-    pub(super) fn allowance(&self) -> ByteCount {
-        let pipe = self.board.pipe();
+    pub(super) fn allowance(&self, pipe: ByteCount) -> ByteCount {
+        if let Some(prr) = self.episode.prr() {
+            return prr.allowance();
+        }
         match &self.episode {
-            Episode::Recovery { prr: Some(prr), .. } | Episode::Cwr { prr: Some(prr), .. } => {
-                prr.allowance()
-            }
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
             // data still counts. So do copies that an undone recovery has in flight.
             Episode::Disorder if !self.policy.limited_transmit => {
@@ -62,11 +62,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             && !self.board.has_holes()
             && self.has_records()
             && !self.probe_due
-            && self
-                .rare
-                .as_changed()
-                .and_then(|rare| rare.asked.as_changed())
-                .is_none_or(|asked| asked.pacer.is_none() && asked.held_until <= now)
+            && (self.asked()).is_none_or(|a| a.pacer.is_none() && a.held_until <= now)
             && !self.validates
             && !self.needs.delivery_rate
     }
@@ -95,7 +91,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// Nothing of what is outstanding is to leave again, and nobody is to hear that nothing leaves.
-    #[inline]
+    #[inline(always)] // Of each packet.
     pub(crate) fn rests(&self) -> bool {
         self.episode.is_open()
             && !self.board.has_holes()
@@ -124,23 +120,29 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if lost.is_none() && !new_data {
             return self.speculation();
         }
-        if let Some(at) = self.paced_until(now) {
+        if let Some(at) = self.waits_until(now, lost.is_none()) {
             return NextSegment::Wait(at);
         }
-        if lost.is_none() && self.rare.asked.held_until > now {
-            cold_path();
-            return NextSegment::Wait(self.rare.asked.held_until);
-        }
         self.window_lets_out(lost, new_data)
+    }
+
+    /// Until when pacing holds back the next segment, or one that is `new` a mark does, if they do.
+    #[inline]
+    fn waits_until(&self, now: Instant, new: bool) -> Option<Instant> {
+        let asked = self.asked()?;
+        cold_path();
+        let paced = asked.pacer.as_ref().and_then(|pacer| pacer.next_send(now));
+        paced.or((new && asked.held_until > now).then_some(asked.held_until))
     }
 
     /// What the congestion window lets out of what is `lost` and of new data.
     #[inline(always)] // Where it is asked for.
     fn window_lets_out(&mut self, lost: Option<SentSegment>, new_data: bool) -> NextSegment {
-        let allowance = self.allowance();
+        let pipe = self.board.pipe();
+        let allowance = self.allowance(pipe);
         // An empty pipe never blocks: there would be no ACK to open it again.
         // A window below one segment spreads them by its pacing rate.
-        let stuck = self.board.pipe().is_zero();
+        let stuck = pipe.is_zero();
         let new_data = new_data && self.has_records();
         let frto = self.episode.frto();
         let held = frto.holds_retransmissions(new_data);
@@ -150,7 +152,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // Outside of recovery it is what never passed, and has no part in what duplicate ACKs
             // let out.
             let room = if self.episode.is_settled() {
-                self.cc.cwnd() - self.board.pipe()
+                self.cc.cwnd() - pipe
             } else {
                 allowance
             };
@@ -168,6 +170,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             false => allowance,
         };
         NextSegment::New { allowance }
+    }
+
+    /// What this configuration asks for, if it is more than others do.
+    #[inline]
+    pub(super) fn asked(&self) -> Option<&Asked> {
+        self.rare.as_changed()?.asked.as_changed()
     }
 
     /// There may be more records of what is outstanding.
@@ -197,7 +205,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     #[inline]
     fn may_speculate(&self) -> bool {
-        matches!(self.episode, Episode::Recovery { .. }) && self.allowance() >= self.mss
+        matches!(self.episode, Episode::Recovery { .. })
+            && self.allowance(self.board.pipe()) >= self.mss
     }
 
     /// New data could have left but the congestion window did not admit it.

@@ -32,6 +32,9 @@ begins! {
         pub(super) lowered_at: Instant = Instant::ZERO,
         /// SND.NXT when the window was last lowered: what of it lies below, that has answered for.
         pub(super) answered: AbsSeq = 0,
+        /// Data beyond that is lost: the next window's loss, for which the window answers when the
+        /// present episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
+        pub(super) lost_beyond: bool = false,
         pub(super) asked: Rarely<Asked> = Rarely::new(),
     }
 }

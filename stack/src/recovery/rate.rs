@@ -9,7 +9,7 @@
 //! Rounds are counted for everybody, by [`SentSegment::delivered`]; what only rates need is kept
 //! here, for those who want rates.
 
-use super::scoreboard::{AbsSeq, SentSegment, shrink_for_small_window};
+use super::scoreboard::{AbsSeq, SentSegment, shrink};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Duration, Instant, Needs, RateSample};
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 ///
 /// What rounds are counted by is all that most connections need; see
 /// [`Connection`](crate::conn::Connection).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RateEstimator {
     /// `C.delivered`.
     delivered: u64,
@@ -72,28 +72,13 @@ struct Rates {
     delivered_ce: ByteCount,
 }
 
-impl Default for RateEstimator {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RateEstimator {
-    /// Before the first segment.
-    pub fn new() -> Self {
-        Self {
-            delivered: 0,
-            next_round_delivered: 0,
-            rates: Some(Box::default()),
-        }
-    }
-
-    /// The same for a congestion control with these needs: without
+    /// Before the first segment, for a congestion control with these needs: without
     /// [`delivery_rate`](Needs::delivery_rate) rounds are counted, and no sample is taken.
     pub fn of(needs: &Needs) -> Self {
         Self {
             rates: needs.delivery_rate.then(Box::default),
-            ..Self::new()
+            ..Self::default()
         }
     }
 
@@ -211,17 +196,10 @@ impl RateEstimator {
         }
     }
 
-    /// Gives back the memory of what is not outstanding.
-    pub(super) fn trim(&mut self) {
+    /// Gives back the memory of what is not outstanding, but for `few`.
+    pub(super) fn trim(&mut self, few: usize) {
         if let Some(rates) = &mut self.rates {
-            rates.sent.shrink_to_fit();
-        }
-    }
-
-    /// The same, if the window will be small for a while and much more was in use.
-    pub(super) fn trim_for_small_window(&mut self) {
-        if let Some(rates) = &mut self.rates {
-            shrink_for_small_window(&mut rates.sent);
+            shrink(&mut rates.sent, few);
         }
     }
 
@@ -313,10 +291,21 @@ mod tests {
     const SEG: ByteCount = ByteCount::new(1_000);
 
     /// Segments of 1,000 bytes, each known by its start.
-    #[derive(Clone, Default)]
+    #[derive(Clone)]
     struct Flight {
         board: Scoreboard,
         rate: RateEstimator,
+    }
+
+    impl Default for Flight {
+        fn default() -> Self {
+            let mut needs = Needs::default();
+            needs.delivery_rate = true;
+            Self {
+                board: Scoreboard::new(),
+                rate: RateEstimator::of(&needs),
+            }
+        }
     }
 
     impl Flight {

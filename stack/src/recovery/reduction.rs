@@ -1,12 +1,12 @@
 //! Losses and marks are answered for: the window is lowered, once for each window of data.
 
+use super::ack::Delivered;
 use super::prr::{self, Bound, Prr};
-use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::UndoRecord;
 use super::state::Episode;
 use crate::config::RecoverySending;
-use crate::trace::TraceEvent;
+use crate::trace::{Trace, TraceEvent};
 use narrows_congestion::{
     ByteCount, CongestionControl, CongestionEvent, Instant, RtoPolicy, Spurious,
 };
@@ -15,6 +15,8 @@ use narrows_congestion::{
 /// not make it less: what it acknowledges was in flight until then.
 #[derive(Clone, Copy)]
 pub(super) struct Flight {
+    /// When it came.
+    now: Instant,
     /// `FlightSize` (RFC 5681 section 2).
     size: ByteCount,
     /// `RecoverFS` (RFC 9937 section 6).
@@ -36,8 +38,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         &mut self,
         pipe_before: ByteCount,
         flight: Flight,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
+        trace: &mut impl Trace,
     ) {
         if self.rare.asked.mtu_probe.is_some() && self.lost_probe_alone() {
             return;
@@ -47,18 +48,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rate.on_lost(bytes);
         trace(TraceEvent::Lost { bytes });
         if let Episode::Open | Episode::Disorder | Episode::Cwr { .. } = self.episode {
-            self.enter_recovery(flight, now, trace);
+            self.enter_recovery(flight, trace);
             return;
         }
         let judged = self.board.judged();
         if judged.end > self.rare.answered {
-            self.episode.set_lost_beyond(true);
+            self.rare.lost_beyond = true;
         }
         if judged.first_again {
-            self.count_first_lost_again(now);
+            self.count_first_lost_again(flight.now);
         }
         if self.is_lost_again() {
-            self.lower_window(CongestionEvent::Loss, flight, now, trace);
+            self.lower_window(CongestionEvent::Loss, flight, trace);
             // After a timeout slow start sends, not PRR.
             if let Episode::Recovery { .. } = self.episode {
                 let renewed = self.new_prr(flight);
@@ -78,17 +79,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The episode is over, and beyond what it answered for more was lost, of which most has been
     /// sent again. That no retransmission was needed could prove only of this one.
     #[cold]
-    pub(super) fn answer_for_next_window(
-        &mut self,
-        flight: Flight,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    pub(super) fn answer_for_next_window(&mut self, flight: Flight, trace: &mut impl Trace) {
         if !self.board.lost().is_zero() {
-            self.enter_recovery(flight, now, trace);
+            self.enter_recovery(flight, trace);
             self.rare.clear(|rare| &mut rare.undo);
         } else {
-            self.enter_cwr(CongestionEvent::Loss, flight, now, trace);
+            self.enter_cwr(CongestionEvent::Loss, flight, trace);
         }
     }
 
@@ -99,7 +95,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         retransmission.is_some_and(|at| at >= self.rare.lowered_at)
     }
 
-    fn enter_recovery(&mut self, flight: Flight, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+    fn enter_recovery(&mut self, flight: Flight, trace: &mut impl Trace) {
         // A window already reduced for ECN is not reduced again for loss in the same window.
         let reduce = !matches!(self.episode, Episode::Cwr { .. })
             || self.board.judged().end > self.rare.answered
@@ -112,7 +108,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if reduce {
             let kind = Spurious::FastRetransmit;
             let undo = UndoRecord::new(kind, self.una, self.nxt, self.rare.answered);
-            self.lower_window(CongestionEvent::Loss, flight, now, trace);
+            self.lower_window(CongestionEvent::Loss, flight, trace);
             self.rare.undo = Some(undo);
         }
         let prr = match reduce {
@@ -122,37 +118,25 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.recover = self.nxt;
         let episode = Episode::Recovery {
             prr,
-            lost_beyond: self.episode.lost_beyond(),
             partial_acks: 0,
         };
         self.enter(episode, trace);
     }
 
     /// What was lost is repaired: the window answers for it now, or when the present episode is over.
-    pub(super) fn answer_for_repaired(
-        &mut self,
-        flight: Flight,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    pub(super) fn answer_for_repaired(&mut self, flight: Flight, trace: &mut impl Trace) {
         if self.episode.is_settled() {
-            self.enter_cwr(CongestionEvent::Loss, flight, now, trace);
+            self.enter_cwr(CongestionEvent::Loss, flight, trace);
         } else {
-            self.episode.set_lost_beyond(true);
+            self.rare.lost_beyond = true;
         }
     }
 
     /// The window answers for congestion.
-    fn lower_window(
-        &mut self,
-        event: CongestionEvent,
-        flight: Flight,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    fn lower_window(&mut self, event: CongestionEvent, flight: Flight, trace: &mut impl Trace) {
         trace(TraceEvent::Congestion(event));
-        self.answer_congestion(event, flight.size, now);
-        self.note_answered(now);
+        self.answer_congestion(event, flight.size, flight.now);
+        self.note_answered(flight.now);
     }
 
     /// The window has been lowered, for whatever reason: that answers for all that was sent before,
@@ -161,7 +145,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.recover = self.nxt;
         self.rare.answered = self.nxt;
         self.rare.lowered_at = now;
-        self.episode.set_lost_beyond(false);
+        self.rare.lost_beyond = false;
         self.cwr_due = true;
     }
 
@@ -170,10 +154,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         &mut self,
         event: CongestionEvent,
         flight: Flight,
-        now: Instant,
-        trace: &mut impl FnMut(TraceEvent),
+        trace: &mut impl Trace,
     ) {
-        self.lower_window(event, flight, now, trace);
+        self.lower_window(event, flight, trace);
         self.rare.clear(|rare| &mut rare.undo);
         // With nothing in flight there are no ACKs to spread it over; with less than the window will
         // be, there is nothing to spread, and what the application writes next need not wait for
@@ -182,11 +165,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             true => !flight.recover_fs.is_zero(),
             false => !self.is_idle() && flight.recover_fs > self.reduced_window(),
         };
-        let episode = Episode::Cwr {
-            prr: if spread { self.new_prr(flight) } else { None },
-            lost_beyond: false,
-        };
-        self.enter(episode, trace);
+        let prr = if spread { self.new_prr(flight) } else { None };
+        self.enter(Episode::Cwr { prr }, trace);
     }
 
     /// Whether a cut lasts until something is acknowledged that was sent since, and so told the peer CWR:
@@ -196,23 +176,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// What is outstanding, where no ACK brings the news.
-    pub(super) fn flight(&self) -> Flight {
-        self.flight_before(self.una, ByteCount::ZERO, ByteCount::ZERO)
+    pub(super) fn flight(&self, now: Instant) -> Flight {
+        let nothing = Delivered::to(self.una);
+        self.flight_before(&nothing, now)
     }
 
-    /// What was outstanding before an ACK that found SND.UNA at `prior_una`, and has brought so
-    /// much.
-    pub(super) fn flight_before(
-        &self,
-        prior_una: AbsSeq,
-        newly_sacked: ByteCount,
-        newly_acked: ByteCount,
-    ) -> Flight {
+    /// What was outstanding before an ACK that has brought so much.
+    pub(super) fn flight_before(&self, seen: &Delivered, now: Instant) -> Flight {
         let outstanding = ByteCount::new(self.nxt - self.una);
-        let sacked = self.board.sacked();
+        let (sacked, newly_acked) = (self.board.sacked(), seen.bytes - seen.newly_sacked);
         Flight {
-            size: ByteCount::new(self.nxt - prior_una),
-            recover_fs: prr::recover_fs(outstanding, sacked, newly_sacked, newly_acked),
+            now,
+            size: ByteCount::new(self.nxt - seen.prior_una),
+            recover_fs: prr::recover_fs(outstanding, sacked, seen.newly_sacked, newly_acked),
         }
     }
 

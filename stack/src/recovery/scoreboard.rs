@@ -28,16 +28,16 @@ use std::collections::VecDeque;
 mod judge;
 mod links;
 mod record;
-/// Gives back what `records` are not in use, if there are many.
-pub(super) fn shrink_for_small_window<T>(records: &mut VecDeque<T>) {
-    let used = records.len().max(SMALL_WINDOW);
-    if records.capacity() / 2 > used {
+#[cfg(test)]
+mod tests;
+
+/// Gives back what `records` are not in use, but for `few`; if any are to stay, where many are.
+pub(super) fn shrink<T>(records: &mut VecDeque<T>, few: usize) {
+    let used = records.len().max(few);
+    if few == 0 || records.capacity() / 2 > used {
         records.shrink_to(used);
     }
 }
-
-#[cfg(test)]
-mod tests;
 
 /// A sequence number unwrapped to 64 bits: the ISS is 0, the first data byte 1; a FIN takes one.
 pub type AbsSeq = u64;
@@ -110,8 +110,6 @@ impl Reordering {
     };
 }
 
-/// Records of a window that a timeout left.
-const SMALL_WINDOW: usize = 4;
 const NIL: u32 = u32::MAX;
 /// Record numbers run modulo 2^31, so that [`NIL`] is none of them.
 const ID_MASK: u32 = u32::MAX >> 1;
@@ -127,6 +125,12 @@ impl List {
         head: NIL,
         tail: NIL,
     };
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self::EMPTY
+    }
 }
 
 begins! {
@@ -191,7 +195,7 @@ impl Grown {
 /// What was sent, SACKed, lost and retransmitted, and the counters that follow from it.
 ///
 /// The order is that of the declaration: see [`Sender`](super::Sender).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct Scoreboard {
     /// First, since it is asked for by those, too, who have sent nothing.
@@ -210,30 +214,13 @@ pub struct Scoreboard {
     steps: u64,
 }
 
-impl Default for Scoreboard {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Scoreboard {
     /// Bytes of memory that a record takes.
     pub(crate) const RECORD_MEMORY: usize = size_of::<Record>();
 
     /// Nothing outstanding; the next record starts at 0 unless [`Self::set_start`] says else.
     pub fn new() -> Self {
-        Self {
-            records: VecDeque::new(),
-            base: 0,
-            retransmissions: 0,
-            una: 0,
-            end: 0,
-            flight: List::EMPTY,
-            frontier: 0,
-            holes: Rarely::default(),
-            #[cfg(test)]
-            steps: 0,
-        }
+        Self::default()
     }
 
     /// No record is outstanding.
@@ -246,14 +233,9 @@ impl Scoreboard {
         self.records.len()
     }
 
-    /// Give back the memory of records that are not in use.
-    pub(crate) fn trim(&mut self) {
-        self.records.shrink_to_fit();
-    }
-
-    /// The same, if the window will be small for a while and much more was in use.
-    pub(super) fn trim_for_small_window(&mut self) {
-        shrink_for_small_window(&mut self.records);
+    /// Gives back the memory of records that are not in use, but for `few`.
+    pub(super) fn trim(&mut self, few: usize) {
+        shrink(&mut self.records, few);
     }
 
     /// SND.UNA: the lowest outstanding sequence number.

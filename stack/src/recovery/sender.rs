@@ -291,10 +291,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.nxt = end;
         self.rate
             .on_sent((start, end), now, idle, || self.board.pipe());
-        if let Some(frto) = self.episode.frto_mut() {
-            cold_path();
-            frto.on_new_data();
-        }
         self.after_send(bytes, false, now);
         if self.rto_at.is_none() {
             self.arm_rto(now);
@@ -338,8 +334,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     fn after_send(&mut self, bytes: ByteCount, retransmission: bool, now: Instant) {
         self.segments += 1;
         self.last_sent_at = now;
-        if let Some(prr) = self.episode.prr_mut() {
-            prr.on_sent(bytes);
+        if !self.episode.is_settled() {
+            self.episode.on_sent(bytes, retransmission);
         }
         if let Some(rate) = self.pacing_rate() {
             cold_path();
@@ -370,10 +366,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.cwr_due = true;
     }
 
-    /// Give back the memory of records that are not in use.
-    pub(crate) fn trim_records(&mut self) {
-        self.board.trim();
-        self.rate.trim();
+    /// Gives back the memory of records that are not in use, but for `few`.
+    pub(crate) fn trim_records(&mut self, few: usize) {
+        self.board.trim(few);
+        self.rate.trim(few);
     }
 
     /// What one segment outstanding takes, in bytes.

@@ -2,7 +2,7 @@
 
 use super::prr::Prr;
 use super::spurious::Frto;
-use narrows_congestion::CaState;
+use narrows_congestion::{ByteCount, CaState};
 
 /// An episode, and what ends with it. The states are those of [`CaState`], in its order.
 #[derive(Debug)]
@@ -11,23 +11,16 @@ pub(super) enum Episode {
     Open,
     Disorder,
     Cwr {
-        /// Data beyond what the window has answered for is lost: the next window's loss, for which
-        /// it answers when the episode is over (RFC 5681 section 4.3, RFC 6675 section 5).
-        lost_beyond: bool,
         /// How much leaves meanwhile; `None`: what the window admits.
         prr: Option<Box<Prr>>,
     },
     Recovery {
-        /// As of `Cwr`.
-        lost_beyond: bool,
         partial_acks: u32,
         /// As of `Cwr`.
         prr: Option<Box<Prr>>,
     },
     Loss {
         frto: Frto,
-        /// As of `Cwr`.
-        lost_beyond: bool,
     },
 }
 
@@ -57,7 +50,7 @@ impl Episode {
     #[inline]
     pub(super) fn prr(&self) -> Option<&Prr> {
         match self {
-            Self::Cwr { prr, .. } | Self::Recovery { prr, .. } => prr.as_deref(),
+            Self::Cwr { prr } | Self::Recovery { prr, .. } => prr.as_deref(),
             Self::Open | Self::Disorder | Self::Loss { .. } => None,
         }
     }
@@ -65,7 +58,15 @@ impl Episode {
     #[inline]
     pub(super) fn prr_mut(&mut self) -> Option<&mut Prr> {
         match self {
-            Self::Cwr { prr, .. } | Self::Recovery { prr, .. } => prr.as_deref_mut(),
+            Self::Cwr { prr } | Self::Recovery { prr, .. } => prr.as_deref_mut(),
+            Self::Open | Self::Disorder | Self::Loss { .. } => None,
+        }
+    }
+
+    /// Takes what says how much leaves from where it is.
+    pub(super) fn take_prr(&mut self) -> Option<Box<Prr>> {
+        match self {
+            Self::Cwr { prr } | Self::Recovery { prr, .. } => prr.take(),
             Self::Open | Self::Disorder | Self::Loss { .. } => None,
         }
     }
@@ -86,37 +87,20 @@ impl Episode {
         }
     }
 
+    /// So much has left, of new data or again.
+    pub(super) fn on_sent(&mut self, bytes: ByteCount, retransmission: bool) {
+        match self {
+            Self::Cwr { prr: Some(prr) } | Self::Recovery { prr: Some(prr), .. } => {
+                prr.on_sent(bytes)
+            }
+            Self::Loss { frto } if !retransmission => frto.on_new_data(),
+            _ => {}
+        }
+    }
+
     pub(super) fn end_frto(&mut self) {
         if let Some(frto) = self.frto_mut() {
             *frto = Frto::Off;
-        }
-    }
-
-    /// Takes what says how much leaves from where it is.
-    pub(super) fn take_prr(&mut self) -> Option<Box<Prr>> {
-        match self {
-            Self::Cwr { prr, .. } | Self::Recovery { prr, .. } => prr.take(),
-            Self::Open | Self::Disorder | Self::Loss { .. } => None,
-        }
-    }
-
-    /// Whether there is loss beyond what the window has answered for.
-    pub(super) fn lost_beyond(&self) -> bool {
-        match *self {
-            Self::Cwr { lost_beyond, .. }
-            | Self::Recovery { lost_beyond, .. }
-            | Self::Loss { lost_beyond, .. } => lost_beyond,
-            Self::Open | Self::Disorder => false,
-        }
-    }
-
-    /// Whether there is from now on; nothing to remember where no episode is under way.
-    pub(super) fn set_lost_beyond(&mut self, is: bool) {
-        match self {
-            Self::Cwr { lost_beyond, .. }
-            | Self::Recovery { lost_beyond, .. }
-            | Self::Loss { lost_beyond, .. } => *lost_beyond = is,
-            Self::Open | Self::Disorder => {}
         }
     }
 }

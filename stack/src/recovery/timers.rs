@@ -9,11 +9,14 @@ use super::spurious::{Frto, UndoRecord};
 use super::state::Episode;
 use super::tlp;
 use crate::sparse::Sparse;
-use crate::trace::{TimeoutCause, TraceEvent};
+use crate::trace::{TimeoutCause, Trace, TraceEvent};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{
     ByteCount, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
 };
+
+/// Records of a window that a timeout left.
+const SMALL_WINDOW: usize = 4;
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Start the retransmission timer afresh (RFC 6298 section 5).
@@ -158,20 +161,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// The reordering timer of the loss detector fired.
-    pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+    pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl Trace) {
         let pipe_before = self.begin_judgement();
         let verdict = self
             .detector
             .on_reorder_timeout(now, &self.rtt, &mut self.board);
         if verdict == Verdict::NewLoss {
-            let flight = self.flight();
-            self.on_loss_found(pipe_before, flight, now, trace);
+            let flight = self.flight(now);
+            self.on_loss_found(pipe_before, flight, trace);
         }
     }
 
     /// The probe timer fired: the last segment, or new data, is to be sent
     /// (RFC 8985 section 7.3).
-    pub fn on_pto(&mut self, new_data: bool, now: Instant, trace: &mut impl FnMut(TraceEvent)) {
+    pub fn on_pto(&mut self, new_data: bool, now: Instant, trace: &mut impl Trace) {
         self.pto_at = Sparse::NONE;
         if !new_data && self.board.last_unsacked().is_none() {
             return;
@@ -185,14 +188,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ///
     /// `window_closed`: the peer's window admits nothing and it has answered since; the timer is
     /// then a zero-window probe (RFC 9293 section 3.8.6.1) and no sign of congestion.
-    pub fn on_rto(
-        &mut self,
-        now: Instant,
-        window_closed: bool,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
-        self.rto_at = Sparse::NONE;
-        self.pto_at = Sparse::NONE;
+    pub fn on_rto(&mut self, now: Instant, window_closed: bool, trace: &mut impl Trace) {
+        self.stop_timers();
         self.rare.clear(|rare| &mut rare.tlp);
         self.probe_due = false;
         let Some(first) = self.board.first() else {
@@ -203,15 +200,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         } else {
             self.timeout_cause(&first)
         };
-        self.rare.counted.timeouts += 1;
+        let counted = &mut self.rare.counted;
+        counted.timeouts += 1;
         match cause {
-            TimeoutCause::FullWindow => self.rare.counted.timeouts_full_window += 1,
-            TimeoutCause::Tail => self.rare.counted.timeouts_tail += 1,
-            TimeoutCause::RetransmissionLost => self.rare.counted.timeouts_retransmission += 1,
-            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => self.rare.counted.timeouts -= 1,
+            TimeoutCause::FullWindow => counted.timeouts_full_window += 1,
+            TimeoutCause::Tail => counted.timeouts_tail += 1,
+            TimeoutCause::RetransmissionLost => counted.timeouts_retransmission += 1,
+            TimeoutCause::Handshake | TimeoutCause::ZeroWindow => counted.timeouts -= 1,
         }
-        self.board.trim_for_small_window();
-        self.rate.trim_for_small_window();
+        self.trim_records(SMALL_WINDOW);
         self.backoff = self.backoff.saturating_add(1);
         self.note_fruitless(now);
         self.retries = self.retries.saturating_add(1);
@@ -266,11 +263,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.dup_acks = 0;
         self.force_one = true;
         self.note_answered(now);
-        let episode = Episode::Loss {
-            frto,
-            lost_beyond: false,
-        };
-        self.enter(episode, trace);
+        self.enter(Episode::Loss { frto }, trace);
         self.arm_rto(now);
     }
 

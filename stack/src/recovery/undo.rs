@@ -2,22 +2,20 @@
 
 use super::ack::{AckInput, Delivered};
 use super::rare::Rare;
-use super::reduction::Flight;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
-use crate::trace::TraceEvent;
+use crate::trace::{Trace, TraceEvent};
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{CongestionControl, RtoPolicy, Spurious};
+use narrows_congestion::{CongestionControl, Instant, RtoPolicy, Spurious};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
-    /// Looks for it in an ACK, with what that delivered; `flight`: what was outstanding before it.
+    /// Looks for it in an ACK, with what that delivered.
     pub(super) fn detect_spurious(
         &mut self,
         input: &AckInput<'_>,
         seen: &Delivered,
-        flight: Flight,
-        trace: &mut impl FnMut(TraceEvent),
+        trace: &mut impl Trace,
     ) {
         if self.episode.frto() != Frto::Off {
             let highest = input
@@ -54,7 +52,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             undo.note_dsack(dsack);
         }
         if undo.is_taken_back() {
-            self.judge_repaired_beyond(flight, input, trace);
+            self.judge_repaired_beyond(seen, input.now, trace);
             return;
         }
         let spurious = &self.policy.spurious;
@@ -77,12 +75,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// What a reduction that was taken back had repaired of the window after its own is answered for
     /// once it is certain that it was lost (RFC 5681 section 4.3).
     #[cold]
-    fn judge_repaired_beyond(
-        &mut self,
-        flight: Flight,
-        input: &AckInput<'_>,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    fn judge_repaired_beyond(&mut self, seen: &Delivered, now: Instant, trace: &mut impl Trace) {
         let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
@@ -92,18 +85,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         self.rare.clear(|rare| &mut rare.undo);
         if verdict == RepairedBeyond::Lost {
-            self.answer_for_repaired(flight, input.now, trace);
+            self.answer_for_repaired(self.flight_before(seen, now), trace);
         }
     }
 
     /// Nothing was lost after all: the marks go and the window comes back, unless the same ACK tells
     /// of congestion (RFC 4015 section 3.1 step 9; exact feedback has an answer of its own).
-    fn undo_reduction(
-        &mut self,
-        kind: Spurious,
-        input: &AckInput<'_>,
-        trace: &mut impl FnMut(TraceEvent),
-    ) {
+    fn undo_reduction(&mut self, kind: Spurious, input: &AckInput<'_>, trace: &mut impl Trace) {
         let taken_back = !input.ece || input.exact_ecn;
         // What an earlier reduction has answered for stays answered for; and if this one stays,
         // what it has.
@@ -116,6 +104,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let nxt = self.nxt;
         self.rare.undo = self.rare.undo.take().and_then(|undo| undo.taken_back(nxt));
+        self.rare.lost_beyond = false;
         self.force_one = false;
         self.backoff = 0;
         self.board.clear_lost();

@@ -72,8 +72,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.rare.counted.tail_loss_probes -= 1;
         }
         if congestion && self.episode.is_settled() {
-            let flight = self.flight();
-            self.enter_cwr(CongestionEvent::LocalDrop, flight, now, &mut |_| {});
+            let flight = self.flight(now);
+            self.enter_cwr(CongestionEvent::LocalDrop, flight, &mut |_| {});
         }
     }
 
@@ -92,8 +92,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.board.mark_absent(start);
         }
         if self.is_idle() {
-            self.rto_at = Sparse::NONE;
-            self.pto_at = Sparse::NONE;
+            self.stop_timers();
         }
     }
 
