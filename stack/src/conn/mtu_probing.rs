@@ -361,7 +361,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(crate) fn cut_at(&self, out: &Output) -> ByteCount {
         let (mss, len) = (self.snd.mss(), out.payload_len());
-        if len > mss.get() && self.snd.is_mtu_probe(out.payload_start() + 1) {
+        if len > mss.get() && self.snd.is_mtu_probe(out.payload.start + 1) {
             return ByteCount::new(len);
         }
         mss

@@ -142,10 +142,8 @@ impl Reassembly {
 
     /// Bytes of memory it takes to hold one more range.
     pub(crate) fn memory_of_another(&self) -> usize {
-        match &self.disorder {
-            Some(_) => Self::RANGE_MEMORY,
-            None => Self::FIRST_MEMORY + Self::RANGE_MEMORY,
-        }
+        let first = self.disorder.is_none();
+        Self::RANGE_MEMORY + if first { Self::FIRST_MEMORY } else { 0 }
     }
 
     /// The ranges held, ascending.

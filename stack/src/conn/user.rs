@@ -4,7 +4,7 @@ use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::tx::More;
-use super::{ConnStats, Connection, Fin, Source, TcpTypes, Traffic, payload_mss};
+use super::{ConnStats, Connection, Fin, Source, TcpTypes, payload_mss};
 use crate::buffer::{RecvBuffer, SendBuffer, SendRing};
 use crate::config::{Keepalive, SendBufferUse, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
@@ -85,17 +85,16 @@ impl<T: TcpTypes> Connection<T> {
         if self.fin != Fin::Open || !self.state.can_send() {
             return Err(SendError::Closing);
         }
-        let unsent = self.unsent_limit();
-        let most = match unsent {
-            Some(_) => (self.unacknowledged() + self.send_room()) as usize,
-            None => self.config.buffers.send,
+        let (most, lack) = match self.unsent_limit() {
+            None => (self.config.buffers.send, Lack::Room),
+            Some(_) => {
+                let most = self.unacknowledged() + self.send_room();
+                (most as usize, Lack::FewerUnsent)
+            }
         };
         let taken = push(&mut self.send_buf, most);
         if taken < len {
-            self.lacks = match unsent {
-                Some(_) => Lack::FewerUnsent,
-                None => Lack::Room,
-            };
+            self.lacks = lack;
         }
         if taken > 0 {
             self.hold.more = More::No;
@@ -304,17 +303,12 @@ impl<T: TcpTypes> Connection<T> {
     }
     /// Counters.
     pub fn stats(&self) -> ConnStats {
-        let Traffic {
-            segments_in,
-            segments_out,
-            pure_acks,
-            bytes_in,
-        } = self.traffic;
+        let traffic = &self.traffic;
         ConnStats {
-            segments_in,
-            segments_out,
-            pure_acks,
-            bytes_in,
+            segments_in: traffic.segments_in,
+            segments_out: traffic.segments_out,
+            pure_acks: traffic.pure_acks,
+            bytes_in: traffic.bytes_in,
             ..self.exceptions.get()
         }
     }

@@ -80,9 +80,7 @@ impl<T: TcpTypes> Slot<T> {
         listener: Sparse::NONE,
         conn: Cell::Unused,
     };
-}
 
-impl<T: TcpTypes> Slot<T> {
     /// Whose connection it is.
     pub(super) fn listener(&self) -> Option<ListenerId> {
         self.listener.get().map(ListenerId)

@@ -46,13 +46,11 @@ const NO_TIMESTAMPS: u32 = u32::MAX;
 
 /// Makes cookies and knows them again.
 #[derive(Clone, Debug)]
-pub(super) struct Cookies {
-    key: SipKey,
-}
+pub(super) struct Cookies(SipKey);
 
 impl Cookies {
     pub(super) const fn new(key: SipKey) -> Self {
-        Self { key }
+        Self(key)
     }
 
     /// The initial sequence number for the answer to `syn`, which is already
@@ -89,7 +87,7 @@ impl Cookies {
         let [a, b, c, d, e] = tuple.words();
         let peer = u64::from(irs.0) << 32 | u64::from(bits);
         let offer = period << 3 | u64::from(mss);
-        let hash = self.key.sip24([a, b, c, d, e, peer, offer]) as u32 & 0xff_ffff;
+        let hash = self.0.sip24([a, b, c, d, e, peer, offer]) as u32 & 0xff_ffff;
         Seq((period as u32 & 31) << 27 | mss << 24 | hash)
     }
 }

@@ -16,10 +16,8 @@ use std::net::{IpAddr, SocketAddr};
 
 impl<T: TcpTypes> Endpoint<T> {
     pub(super) fn id(&self, slot: u32) -> ConnId {
-        ConnId {
-            slot,
-            generation: self.slots[slot as usize].generation,
-        }
+        let generation = self.slots[slot as usize].generation;
+        ConnId { slot, generation }
     }
 
     /// The connection in `slot` may have something to send.
@@ -224,10 +222,8 @@ impl<T: TcpTypes> Cold<T> {
     /// The same where it is more than that there is something to read.
     #[inline(never)]
     fn tell_user_more(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events) {
-        let conn_id = ConnId {
-            slot,
-            generation: s.generation,
-        };
+        let generation = s.generation;
+        let conn_id = ConnId { slot, generation };
         let listener = s.listener();
         let Some(conn) = s.conn.as_mut() else {
             return;

@@ -95,7 +95,8 @@ impl<T: TcpTypes> Connection<T> {
             return Due::Rare;
         }
         let mss = self.snd.mss().get();
-        let (queued, usable) = self.unsent_and_usable();
+        let queued = self.send_buf.end() + 1 - self.snd.nxt();
+        let usable = self.usable();
         let len = queued.min(usable).min(mss);
         let idle = self.snd.is_idle();
         if len == 0 && (queued == 0 || !idle) {
@@ -130,12 +131,6 @@ impl<T: TcpTypes> Connection<T> {
             return Due::Plain(begun, Emitted::Last);
         }
         Due::Plain(begun, Emitted::MoreMayFollow)
-    }
-
-    /// Bytes that are queued and were not sent, and bytes that the peer's window has room for.
-    #[inline]
-    fn unsent_and_usable(&self) -> (u64, u64) {
-        (self.send_buf.end() + 1 - self.snd.nxt(), self.usable())
     }
 
     /// How much more the peer's window has room for.

@@ -30,19 +30,10 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Puts a header into it.
-    pub(crate) fn set_header(&mut self, tcp: TcpHeader) {
-        let (plain, rare) = PlainHeader::split(tcp);
-        (self.tcp, self.beside) = (plain, Beside::Rare(rare));
-    }
     /// The header, whatever is in it.
     #[inline]
     pub(crate) fn header(&mut self) -> TcpHeader {
         self.tcp.with(std::mem::take(&mut self.beside))
-    }
-    /// The stream offset of its payload.
-    pub(crate) fn payload_start(&self) -> u64 {
-        self.payload.start
     }
     /// Bytes of payload.
     pub(crate) fn payload_len(&self) -> u64 {
@@ -98,7 +89,8 @@ impl<T: TcpTypes> Connection<T> {
                 let (ecn, mut tcp) = self.syn_header(now);
                 out.ecn = ecn;
                 self.ride_on_syn(&mut tcp, &mut out.payload);
-                out.set_header(tcp);
+                let (plain, rare) = PlainHeader::split(tcp);
+                (out.tcp, out.beside) = (plain, Beside::Rare(rare));
                 return Some(Emitted::MoreMayFollow);
             }
             State::SynSent => return None,
@@ -126,8 +118,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.ack.is_due() && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
             let made = self.pure_ack(now, out);
             let more = self.probe_keepalive || !self.rests();
-            let made = if more { made } else { Emitted::Last };
-            return Some(made);
+            return Some(if more { made } else { Emitted::Last });
         }
         if self.state != State::TimeWait
             && !self.rests()
