@@ -187,18 +187,6 @@ impl Reassembly {
         inserted
     }
 
-    /// RCV.NXT has moved to `rcv_nxt` by data that did not pass through
-    /// [`insert`](Self::insert); where it moves on to when what is held continues there.
-    #[must_use]
-    pub fn advance(&mut self, rcv_nxt: u64) -> u64 {
-        let Some(disorder) = &mut self.disorder else {
-            return rcv_nxt;
-        };
-        let next = disorder.advance(rcv_nxt);
-        self.let_go_of_memory();
-        next
-    }
-
     /// The blocks for the SACK option of the next acknowledgement, at most `max` (four at most
     /// in any case), with stream offsets turned into sequence numbers by `to_seq`.
     ///
@@ -378,19 +366,6 @@ impl Disorder {
             self.latest = self.latest.filter(|latest| latest.start != start);
             self.known = 0;
         }
-    }
-
-    fn advance(&mut self, rcv_nxt: u64) -> u64 {
-        let mut next = rcv_nxt;
-        while let Some((start, held)) = self.held.first_from(Place(0)) {
-            let start = start.0;
-            if start > next {
-                break;
-            }
-            next = next.max(held.end);
-            self.forget(start);
-        }
-        next
     }
 
     fn sack_blocks(&mut self, to_seq: impl Fn(u64) -> Seq, max: usize) -> SackBlocks {
@@ -738,9 +713,11 @@ mod tests {
             r.insert(5..10, 5, |_| {}),
             Inserted::FilledGap { rcv_nxt: 45 }
         );
-        assert_eq!(r.advance(50), 60);
+        assert_eq!(
+            r.insert(45..50, 45, |_| {}),
+            Inserted::FilledGap { rcv_nxt: 60 }
+        );
         assert!(r.is_empty() && r.bytes() == 0);
-        assert_eq!(r.advance(70), 70);
         let mut none = Limited::new(0);
         assert_eq!(none.insert(10..20, 0, never), Inserted::TooManyRanges);
         assert_eq!(
@@ -919,7 +896,7 @@ mod tests {
     }
 
     proptest! {
-        /// Hundreds of ranges, more than are admitted, and RCV.NXT that moves by other ways, too.
+        /// Hundreds of ranges, more than are admitted, and gaps that are filled.
         #[test]
         fn many_ranges_are_as_a_list_has_them(
             steps in prop::collection::vec((0u8..20, 1u64..4_000, 1u64..12), 1..900),
@@ -932,12 +909,6 @@ mod tests {
                 let range = rcv_nxt + at..rcv_nxt + at + len;
                 match what {
                     0 => {
-                        // By data that is stored elsewhere.
-                        let to = rcv_nxt + at % 40;
-                        rcv_nxt = list.advance(to);
-                        prop_assert_eq!(r.advance(to), rcv_nxt);
-                    }
-                    1 => {
                         let filled = rcv_nxt..rcv_nxt + at % 100 + 1;
                         let had_gap = !list.ranges.is_empty();
                         let next = list.advance(filled.end);

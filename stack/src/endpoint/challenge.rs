@@ -120,19 +120,6 @@ impl EndpointBudget {
     }
 }
 
-/// Both limits, the connection's first: may this connection send a challenge ACK?
-pub fn permit(
-    connection: &mut ConnectionBudget,
-    endpoint: &mut EndpointBudget,
-    now: Instant,
-    rng: &mut Rng,
-) -> Verdict {
-    match connection.take(now) {
-        Verdict::Send => endpoint.take(now, rng),
-        Verdict::Suppress => Verdict::Suppress,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,22 +170,15 @@ mod tests {
     fn one_connection_cannot_use_up_the_endpoints() {
         let mut rng = Rng::new(1);
         let mut endpoint = EndpointBudget::new(ChallengeLimit::ENDPOINT);
-        let mut flooded = ConnectionBudget::new(ChallengeLimit::RFC5961);
         let now = secs(1);
-        assert_eq!(
-            sent(10_000, || permit(
-                &mut flooded,
-                &mut endpoint,
-                now,
-                &mut rng
-            )),
-            10
-        );
+        let mut ask = |connection: &mut ConnectionBudget| match connection.take(now) {
+            Verdict::Send => endpoint.take(now, &mut rng),
+            Verdict::Suppress => Verdict::Suppress,
+        };
+        let mut flooded = ConnectionBudget::new(ChallengeLimit::RFC5961);
+        assert_eq!(sent(10_000, || ask(&mut flooded)), 10);
         let mut other = ConnectionBudget::new(ChallengeLimit::RFC5961);
-        assert_eq!(
-            permit(&mut other, &mut endpoint, now, &mut rng),
-            Verdict::Send
-        );
+        assert_eq!(ask(&mut other), Verdict::Send);
     }
 
     #[test]

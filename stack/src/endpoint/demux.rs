@@ -132,12 +132,6 @@ impl Demux {
         self.len() == 0
     }
 
-    /// Make room for this many more IPv4 connections at once: growing by insertion doubles the
-    /// table each time, and one such step takes milliseconds from 100,000 on.
-    pub fn reserve_v4(&mut self, additional: usize) {
-        self.v4.reserve(additional, &self.seeds);
-    }
-
     /// Enter a listener. `addr`: one address; the unspecified address of a family for all of
     /// that family; `None` for all of both.
     ///

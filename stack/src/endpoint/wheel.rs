@@ -209,13 +209,6 @@ impl TimerWheel {
         }
     }
 
-    /// Hand out all timers due at `now`, in the order of [`pop_expired`](Self::pop_expired).
-    pub fn expire(&mut self, now: Instant, mut f: impl FnMut(u32)) {
-        while let Some(id) = self.pop_expired(now) {
-            f(id);
-        }
-    }
-
     /// There are others besides id 0, from now on.
     fn many(&mut self) -> &mut Many {
         if let Wheel::One { deadline, filed } = self.0 {
@@ -472,9 +465,7 @@ mod tests {
     }
 
     fn drain(wheel: &mut TimerWheel, now: u64) -> Vec<u32> {
-        let mut out = Vec::new();
-        wheel.expire(at(now), |id| out.push(id));
-        out
+        std::iter::from_fn(|| wheel.pop_expired(at(now))).collect()
     }
 
     #[test]
