@@ -1,7 +1,7 @@
 //! The timestamps option (RFC 7323 sections 3 to 5): our clock, the peer's last value, PAWS.
 
 use crate::config::TimestampMode;
-use crate::wire::{Seq, Timestamps};
+use crate::wire::{PlainHeader, Seq, Timestamps};
 use core::cmp::Ordering;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{Duration, Instant};
@@ -86,14 +86,10 @@ impl Timestamping {
     /// Take TSval of an acceptable segment that starts at or before what was last acknowledged
     /// (RFC 7323 section 4.3).
     #[inline]
-    pub(crate) fn on_segment(
-        &mut self,
-        option: Timestamps,
-        seq: Seq,
-        last_ack_sent: Seq,
-        now: Instant,
-    ) {
-        if seq.before_eq(last_ack_sent)
+    pub(crate) fn on_segment(&mut self, tcp: &PlainHeader, last_ack_sent: Seq, now: Instant) {
+        if let Some(option) = tcp.timestamps
+            && self.in_use
+            && tcp.seq.before_eq(last_ack_sent)
             && (!before(option.val, self.recent) || self.is_outdated(now))
         {
             self.recent = option.val;
@@ -139,6 +135,14 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
+    fn segment(seq: u32, option: Timestamps) -> PlainHeader {
+        PlainHeader {
+            seq: Seq(seq),
+            timestamps: Some(option),
+            ..PlainHeader::default()
+        }
+    }
+
     #[test]
     fn paws_rejects_older_until_it_expires() {
         let mut t = Timestamping::new(TimestampMode::Millis, 0);
@@ -149,7 +153,7 @@ mod tests {
         let old = Timestamps { val: 4, ecr: 0 };
         assert!(t.rejects(old, at(35 * 60 * 1_000)));
         assert!(!t.rejects(old, at(36 * 60 * 1_000)));
-        t.on_segment(old, Seq(1), Seq(1), at(36 * 60 * 1_000));
+        t.on_segment(&segment(1, old), Seq(1), at(36 * 60 * 1_000));
         assert_eq!(t.option(at(0)).ecr, 4, "and it is taken for TS.Recent");
     }
 
@@ -157,9 +161,10 @@ mod tests {
     fn recent_follows_only_the_left_edge() {
         let mut t = Timestamping::new(TimestampMode::Millis, 0);
         t.on_syn(Some(Timestamps { val: 5, ecr: 0 }), at(0));
-        t.on_segment(Timestamps { val: 9, ecr: 0 }, Seq(101), Seq(100), at(1));
+        let newer = Timestamps { val: 9, ecr: 0 };
+        t.on_segment(&segment(101, newer), Seq(100), at(1));
         assert_eq!(t.option(at(1)).ecr, 5);
-        t.on_segment(Timestamps { val: 9, ecr: 0 }, Seq(100), Seq(100), at(1));
+        t.on_segment(&segment(100, newer), Seq(100), at(1));
         assert_eq!(t.option(at(1)).ecr, 9);
     }
 

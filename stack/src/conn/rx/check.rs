@@ -51,8 +51,7 @@ impl<T: TcpTypes> Connection<T> {
             return None;
         }
         // Distance from RCV.NXT on the circle, put on the line of stream offsets.
-        let nxt = self.rcv_nxt_seq();
-        let distance = i64::from(tcp.seq.0.wrapping_sub(nxt.0) as i32);
+        let distance = i64::from(tcp.seq.since(self.rcv_nxt_seq()) as i32);
         let base = self.rcv_nxt as i64 + i64::from(self.fin_received);
         let start = base + distance;
         let len = text_len as i64 + i64::from(syn) + i64::from(fin);
@@ -70,8 +69,7 @@ impl<T: TcpTypes> Connection<T> {
             match tcp.timestamps {
                 Some(option) if self.ts.rejects(option, now) => {
                     cold_path();
-                    self.note_old_text(start, text_len);
-                    self.unacceptable(now, len > 0);
+                    self.unacceptable(now, start, text_len, len);
                     return None;
                 }
                 Some(_) => {}
@@ -111,8 +109,7 @@ impl<T: TcpTypes> Connection<T> {
                 self.exceptions.change().unacceptable_in += 1;
                 return None;
             }
-            self.note_old_text(start, text_len);
-            self.unacceptable(now, len > 0);
+            self.unacceptable(now, start, text_len, len);
             return None;
         }
         // Text beyond the right edge is cut off, and the FIN with it. With a closed window all
@@ -136,30 +133,25 @@ impl<T: TcpTypes> Connection<T> {
         })
     }
 
-    /// An unacceptable segment is answered with an ACK that says where we are (RFC 9293 section
-    /// 3.10.7.4, first).
-    fn unacceptable(&mut self, now: Instant, occupies_sequence_space: bool) {
-        if occupies_sequence_space {
+    /// An unacceptable segment, with `text_len` bytes of text from `start` on and `len` sequence
+    /// numbers in all, is answered with an ACK that says where we are (RFC 9293 section 3.10.7.4,
+    /// first).
+    fn unacceptable(&mut self, now: Instant, start: i64, text_len: usize, len: i64) {
+        let from = start.max(0) as u64;
+        let to = (start + text_len as i64).max(0) as u64;
+        if self.sack && from < to && to <= self.rcv_nxt {
+            // Text wholly before RCV.NXT is a duplicate to be reported (RFC 2883 section 4).
+            self.exceptions.change().duplicates_in += 1;
+            let most = self.config.buffers.out_of_order_ranges();
+            let _ = self.ooo.insert(from..to, self.rcv_nxt, most, |_| {});
+        }
+        if len > 0 {
             // It may be a retransmission whose ACK was lost: answer without delay or limit, the
             // peer's own retransmission timer is limit enough.
             self.exceptions.change().unacceptable_in += 1;
             self.ack.force();
         } else {
             self.challenge_ack(now);
-        }
-    }
-
-    /// Text wholly before RCV.NXT is a duplicate to be reported (RFC 2883 section 4).
-    fn note_old_text(&mut self, start: i64, text_len: usize) {
-        if !self.sack || text_len == 0 {
-            return;
-        }
-        let from = start.max(0) as u64;
-        let to = (start + text_len as i64).max(0) as u64;
-        if from < to && to <= self.rcv_nxt {
-            self.exceptions.change().duplicates_in += 1;
-            let most = self.config.buffers.out_of_order_ranges();
-            let _ = self.ooo.insert(from..to, self.rcv_nxt, most, |_| {});
         }
     }
 }

@@ -99,12 +99,7 @@ impl<T: TcpTypes> Connection<T> {
         text: Text<'_, T>,
     ) {
         let tcp = heard.tcp;
-        if let Some(option) = tcp.timestamps
-            && self.ts.in_use()
-        {
-            self.ts
-                .on_segment(option, tcp.seq, self.ack.last_sent(), now);
-        }
+        self.ts.on_segment(tcp, self.ack.last_sent(), now);
         self.on_ack(now, heard, seg);
         self.settle_probe();
         if matches!(self.state, State::Closed(_)) {
@@ -114,8 +109,10 @@ impl<T: TcpTypes> Connection<T> {
             cold_path();
             self.on_urgent(heard.urgent, seg);
         }
-        if seg.text_len > 0 {
-            self.on_text(now, ecn, tcp.flags, seg, text);
+        // After the peer's FIN there can be no text.
+        if seg.text_len > 0 && self.state.can_receive() {
+            self.heed_mark(ecn, tcp.flags);
+            self.on_text(now, seg, text);
         }
         if seg.fin || self.peer_fin.is_some() {
             cold_path();

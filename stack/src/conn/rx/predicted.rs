@@ -36,8 +36,7 @@ impl<T: TcpTypes> Connection<T> {
     /// SEG.ACK - SND.UNA on the circle: huge if it is behind.
     #[inline]
     fn acknowledged_by(&self, tcp: &PlainHeader) -> u64 {
-        let una = self.iss + self.snd.una() as u32;
-        u64::from(tcp.ack.0.wrapping_sub(una.0))
+        u64::from(tcp.ack.since(self.seq(self.snd.una())))
     }
 
     /// As [`Self::on_predicted`], where the header was whole.
@@ -64,12 +63,7 @@ impl<T: TcpTypes> Connection<T> {
         self.traffic.segments_in += 1;
         self.last_received = now;
         self.keepalive_sent = 0;
-        if let Some(option) = tcp.timestamps
-            && self.ts.in_use()
-        {
-            let last_sent = self.ack.last_sent();
-            self.ts.on_segment(option, tcp.seq, last_sent, now);
-        }
+        self.ts.on_segment(tcp, self.ack.last_sent(), now);
         // Fifth, the ACK.
         let acked = self.acknowledged_by(tcp);
         let ack = self.snd.una() + acked;

@@ -13,21 +13,8 @@ use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Instant};
 
 impl<T: TcpTypes> Connection<T> {
-    /// Take the text of an acceptable segment.
-    pub(super) fn on_text(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        flags: Flags,
-        seg: &Placed,
-        text: Text<'_, T>,
-    ) {
-        if !self.state.can_receive() {
-            cold_path();
-            // After the peer's FIN there can be no text.
-            return;
-        }
-        self.heed_mark(ecn, flags);
+    /// Take the text of an acceptable segment, whose mark has been heeded.
+    pub(super) fn on_text(&mut self, now: Instant, seg: &Placed, text: Text<'_, T>) {
         // What lies before the first byte of the stream (a SYN's place) has no offset.
         let skip = usize::try_from(-seg.start).unwrap_or(0).min(seg.text_len);
         let start = (seg.start + skip as i64) as u64;
@@ -106,6 +93,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn on_next_text(&mut self, now: Instant, ecn: Ecn, flags: Flags, text: Text<'_, T>) {
         let (before, text_len) = (self.rcv_nxt, text.len());
         let end = before + text_len as u64;
+        self.heed_mark(ecn, flags);
         if self.recv_buf.afford(end, Need::Owed) < end {
             cold_path();
             let seg = Placed {
@@ -113,9 +101,8 @@ impl<T: TcpTypes> Connection<T> {
                 text_len,
                 fin: false,
             };
-            return self.on_text(now, ecn, flags, &seg, text);
+            return self.on_text(now, &seg, text);
         }
-        self.heed_mark(ecn, flags);
         self.recv_buf.write(before, text);
         self.rcv_nxt = end;
         self.owe_ack(end - before, now);
@@ -124,7 +111,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Congestion Experienced, and what the peer says of it, on a segment with text.
     #[inline]
-    fn heed_mark(&mut self, ecn: Ecn, flags: Flags) {
+    pub(super) fn heed_mark(&mut self, ecn: Ecn, flags: Flags) {
         if ecn == Ecn::Ce {
             self.exceptions.change().ce_in += 1;
         }
