@@ -47,9 +47,7 @@ impl<T: TcpTypes> Connection<T> {
             let trace = &mut tracer(&mut self.trace, now);
             self.snd.on_pto(new_data, now, trace);
         }
-        if self.path_mtu.is_searched() {
-            self.settle_mtu_probe(now);
-        }
+        self.settle_mtu_probe(now);
         if self.timers.is_past(self.snd.rto_deadline(), now) {
             let closed = self.window_refuses_the_first();
             let trace = &mut tracer(&mut self.trace, now);

@@ -40,9 +40,11 @@ where
 /// The receiving side's window.
 #[derive(Debug)]
 pub(crate) struct OfferedWindow {
-    capacity: u64,
+    /// What the buffer can have in bytes; no more than it was made for.
+    pub(super) capacity: u64,
     clamp: u64,
-    shift: u8,
+    /// By how much the windows we offer are shifted, once that is negotiated.
+    pub(super) shift: u8,
     /// Stream offset of the right edge last advertised; it moves left only when memory runs out.
     right_edge: u64,
     policy: Option<Thin<dyn ReceiveWindow>>,
@@ -64,22 +66,6 @@ impl OfferedWindow {
         }
     }
 
-    /// Window scaling was negotiated with our `shift`.
-    pub(crate) fn set_shift(&mut self, shift: u8) {
-        self.shift = shift;
-    }
-
-    /// By how much the windows we offer are shifted.
-    pub(crate) fn shift(&self) -> u8 {
-        self.shift
-    }
-
-    /// The least that the window field of a scaled segment can say, besides nothing.
-    #[inline]
-    fn granule(&self) -> u64 {
-        1 << self.shift
-    }
-
     /// The largest window that is ever offered.
     pub(crate) fn most(&self) -> u64 {
         self.clamp
@@ -89,11 +75,6 @@ impl OfferedWindow {
     #[inline]
     pub(crate) fn right_edge(&self) -> u64 {
         self.right_edge
-    }
-
-    /// The buffer can have this many bytes; no more than it was made for.
-    pub(crate) fn set_capacity(&mut self, capacity: u64) {
-        self.capacity = capacity;
     }
 
     /// What was offered beyond `edge` cannot be taken (RFC 9293 section 3.8.6 calls that
@@ -119,10 +100,9 @@ impl OfferedWindow {
         let limit = match &mut self.policy {
             Some(policy) => {
                 cold_path();
-                let granule = 1 << self.shift;
                 match policy.limit(ByteCount::new(free), now).get() {
                     0 => 0,
-                    limit => limit.max(granule).min(self.clamp),
+                    limit => limit.max(1 << self.shift).min(self.clamp),
                 }
             }
             None => self.clamp,
@@ -134,19 +114,13 @@ impl OfferedWindow {
     /// buffer (of what there is to offer at most), or not at all; nor by less than can be told.
     #[inline]
     fn step(&self, mss: u64, ceiling: u64) -> u64 {
-        mss.min(ceiling / 2).max(self.granule())
-    }
-
-    /// The most that the window field can say.
-    #[inline]
-    fn field_max(&self) -> u64 {
-        u64::from(u16::MAX) << self.shift
+        mss.min(ceiling / 2).max(1 << self.shift)
     }
 
     /// How far the edge could move; not beyond what the field can say.
     #[inline]
     fn reach(&self, nxt: u64, free: u64, limit: u64) -> u64 {
-        nxt + free.min(limit.min(self.field_max()))
+        nxt + free.min(limit.min(u64::from(u16::MAX) << self.shift))
     }
 
     /// The value of the window field, and the edge moves. `scaled`: not on a SYN. `mss` is worked out
@@ -242,11 +216,6 @@ impl SendWindow {
         self.shift = shift.min(14);
     }
 
-    /// An unscaled window field as the peer would have scaled it.
-    pub(crate) fn scale_down(&self, field: u16) -> u16 {
-        field >> self.shift
-    }
-
     /// Take the window of a SYN (never scaled) or of the first segment of a synchronised peer.
     pub(crate) fn init(&mut self, field: u16, scaled: bool, seq: Seq, ack: AbsSeq) {
         self.wnd = u32::from(field) << if scaled { self.shift } else { 0 };
@@ -282,7 +251,7 @@ mod tests {
     #[test]
     fn the_right_edge_never_moves_left() {
         let mut w = OfferedWindow::new(100_000, None, None);
-        w.set_shift(2);
+        w.shift = 2;
         assert_eq!(w.advertise(0, 0, || 1_000, true, T), 25_000);
         // 50,000 bytes came and were not read: the edge stays.
         assert_eq!(w.advertise(50_000, 0, || 1_000, true, T), 12_500);
@@ -307,7 +276,7 @@ mod tests {
     #[test]
     fn an_update_that_cannot_be_told_is_not_due() {
         let mut w = OfferedWindow::new(1 << 30, None, None);
-        w.set_shift(14);
+        w.shift = 14;
         assert_eq!(w.advertise(0, 0, || 536, true, T), u16::MAX);
         let full = 1 << 30;
         assert_eq!(w.advertise(full - (1 << 14), 0, || 536, true, T), 1);
@@ -320,7 +289,7 @@ mod tests {
     #[test]
     fn a_syn_window_is_not_scaled() {
         let mut w = OfferedWindow::new(1 << 20, None, None);
-        w.set_shift(5);
+        w.shift = 5;
         assert_eq!(w.advertise(0, 0, || 1_460, false, T), u16::MAX);
         assert_eq!(w.right_edge(), 65_535);
     }

@@ -48,7 +48,6 @@ begins! {
 pub(super) struct PeerOffers {
     pub(super) mss: Option<u16>,
     pub(super) wscale: Option<u8>,
-    pub(super) sack: bool,
 }
 
 /// How often our SYN, be it with an ACK, has left, for whatever reason. Its answer measures a
@@ -169,16 +168,14 @@ impl<T: TcpTypes> Connection<T> {
         let mut rest = tcp.clone();
         rest.flags = rest.flags.without(Flags::SYN);
         rest.seq += 1;
-        rest.window = self.window.scale_down(tcp.window);
+        rest.window = tcp.window >> self.window.shift();
         rest
     }
 
     /// Take the peer's initial sequence number and options.
     pub(super) fn on_peer_syn(&mut self, syn: &TcpHeader, now: Instant) {
         self.irs = syn.seq;
-        self.rcv_nxt = 0;
         self.peer_offers.mss = syn.options.mss;
-        self.peer_offers.sack = syn.options.sack_permitted;
         self.peer_offers.wscale = syn.options.window_scale;
         self.ts.on_syn(syn.options.timestamps, now);
         self.mss_out = self.negotiated_mss().min(self.path_mss());
@@ -187,7 +184,7 @@ impl<T: TcpTypes> Connection<T> {
             && let Some(shift) = syn.options.window_scale
         {
             self.window.set_shift(shift);
-            self.offered.set_shift(self.config.window_shift());
+            self.offered.shift = self.config.window_shift();
         }
         self.sack = self.wants_sack() && syn.options.sack_permitted;
         self.window.init(syn.window, false, syn.seq, 0);
@@ -215,12 +212,8 @@ impl<T: TcpTypes> Connection<T> {
         } else {
             self.begin_sending(rtt, now);
         }
-        self.window.init(
-            tcp.window,
-            !tcp.flags.contains(Flags::SYN),
-            tcp.seq,
-            self.snd.una(),
-        );
+        let scaled = !tcp.flags.contains(Flags::SYN);
+        (self.window).init(tcp.window, scaled, tcp.seq, self.snd.una());
         self.set_state(State::Established, now);
         self.established = true;
         self.events.set(EventKind::Connected);
@@ -330,7 +323,7 @@ impl<T: TcpTypes> Connection<T> {
             ..TcpHeader::default()
         };
         tcp.options.mss = Some(self.config.mss);
-        tcp.options.sack_permitted = self.wants_sack() && (!answer || self.peer_offers.sack);
+        tcp.options.sack_permitted = if answer { self.sack } else { self.wants_sack() };
         if self.config.window_scaling && (!answer || self.peer_offers.wscale.is_some()) {
             tcp.options.window_scale = Some(self.config.window_shift());
         }
@@ -347,14 +340,12 @@ impl<T: TcpTypes> Connection<T> {
             tcp.flags |= self.ecn.syn_flags(self.handshake.retries > 1);
         }
         self.know_room();
-        let (received, read) = (self.rcv_nxt, self.recv_buf.start());
-        let mss = u64::from(self.config.mss);
-        tcp.window = self.offered.advertise(received, read, || mss, false, now);
+        let (read, mss) = (self.recv_buf.start(), u64::from(self.config.mss));
+        tcp.window = (self.offered).advertise(self.rcv_nxt, read, || mss, false, now);
         self.handshake.sent_at.get_or_insert(now);
         self.handshake.transmissions.on_sent(now);
         self.handshake.due = false;
-        let rto = self.snd.draw_rto();
-        self.timers.arm(Timer::Handshake, now + rto);
+        self.timers.arm(Timer::Handshake, now + self.snd.draw_rto());
         (self.ecn.syn_codepoint(answer), tcp)
     }
 

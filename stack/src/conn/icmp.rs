@@ -168,8 +168,7 @@ impl<T: TcpTypes> Connection<T> {
             IcmpErrorKind::SourceQuench => IcmpOutcome::Ignored,
             IcmpErrorKind::PacketTooBig { mtu } => self.on_packet_too_big(at, mtu, now),
             IcmpErrorKind::Unreachable(why @ (Unreachable::Port | Unreachable::Protocol))
-                if self.config.icmp.hard_errors == HardErrors::Abort
-                    || matches!(self.state, State::SynSent | State::SynReceived(_)) =>
+                if self.config.icmp.hard_errors == HardErrors::Abort || self.is_opening() =>
             {
                 self.finish(CloseReason::Unreachable(why), now);
                 IcmpOutcome::Aborted
@@ -185,8 +184,7 @@ impl<T: TcpTypes> Connection<T> {
         let mss = mss_of(mtu, ip_header);
         if mss < self.mss_out {
             self.mss_out = mss;
-            let payload = self.payload_mss();
-            self.snd.on_path_mtu(payload, now);
+            self.snd.on_path_mtu(self.payload_mss(), now);
         }
     }
 
@@ -224,8 +222,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         if mss > self.mss_out {
             self.mss_out = mss;
-            let payload = self.payload_mss();
-            self.snd.set_mss(payload, now);
+            self.snd.set_mss(self.payload_mss(), now);
         }
     }
 
@@ -313,18 +310,17 @@ impl<T: TcpTypes> Connection<T> {
     /// Payload is known to have arrived for which packets of `mtu` bytes are too small.
     fn contradicts(&self, mtu: u32) -> bool {
         let arrived = self.path_mtu.arrived;
-        arrived > 0 && self.mss_within(mtu) < arrived + self.options()
+        arrived > 0 && u64::from(self.mss_within(mtu)) < arrived + self.options()
     }
 
     /// The MSS that fits packets of `mtu` bytes.
-    fn mss_within(&self, mtu: u32) -> u64 {
-        mss_of(mtu as usize, self.ip_header()).into()
+    fn mss_within(&self, mtu: u32) -> u16 {
+        mss_of(mtu as usize, self.ip_header())
     }
 
     /// The largest MSS that the path takes.
     pub(super) fn path_mss(&self) -> u16 {
-        let mtu = self.path_mtu.told.mtu;
-        mtu.map_or(u16::MAX, |mtu| mss_of(mtu as usize, self.ip_header()))
+        (self.path_mtu.told.mtu).map_or(u16::MAX, |mtu| self.mss_within(mtu))
     }
 
     /// Bytes of options in a segment with data.
@@ -335,7 +331,7 @@ impl<T: TcpTypes> Connection<T> {
     fn apply_path_mtu(&mut self, mtu: u32, now: Instant) {
         self.path_mtu.told.mtu = Some(self.path_mtu.told.mtu.map_or(mtu, |old| old.min(mtu)));
         self.path_mtu.told.since = Sparse::some(now);
-        let payload = self.mss_within(mtu).saturating_sub(self.options());
+        let payload = u64::from(self.mss_within(mtu)).saturating_sub(self.options());
         self.path_mtu.forget_arrived(payload);
         if let Some(search) = self.path_mtu.search_mut() {
             search.on_too_big(mtu, now);

@@ -126,7 +126,7 @@ impl TcpInfo {
             tcpi_retransmits: u8::try_from(snd.retries()).unwrap_or(u8::MAX),
             tcpi_options: conn.option_bits(),
             tcpi_snd_wscale: conn.window.shift(),
-            tcpi_rcv_wscale: conn.offered.shift(),
+            tcpi_rcv_wscale: conn.offered.shift,
             tcpi_rto: micros(snd.current_rto()),
             tcpi_ato: micros(conn.config().ack.delay),
             tcpi_snd_mss: saturating(mss),

@@ -50,12 +50,11 @@ impl<T: TcpTypes> Connection<T> {
             let whole = self.config.buffers.recv as u64;
             // The field is rounded up by less than this, which must not make a buffer grow; and
             // it must be able to say that there is a window at all.
-            let granule = 1 << self.offered.shift();
-            let capacity = match room < whole {
+            let granule = 1 << self.offered.shift;
+            self.offered.capacity = match room < whole {
                 true => (room - granule.min(room)).max(2 * granule).min(whole),
                 false => whole,
             };
-            self.offered.set_capacity(capacity);
         }
     }
 

@@ -432,16 +432,10 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         if self.events.any() {
-            self.next_event()
+            self.events.pop(self.state, self.last_error())
         } else {
             None
         }
-    }
-
-    #[inline(never)] // Few segments bring one.
-    fn next_event(&mut self) -> Option<Event> {
-        let last_error = self.last_error();
-        self.events.pop(self.state, last_error)
     }
 
     // ---- Shared by the parts.

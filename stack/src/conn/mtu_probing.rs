@@ -182,8 +182,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let base = self.at_least(self.config.mtu_probing.base_mss);
         if base < self.mss_out {
-            let search = MtuSearch::new(self.mtu_limit(), now);
-            self.path_mtu.told.search = Some(search);
+            self.path_mtu.told.search = Some(MtuSearch::new(self.mtu_limit(), now));
             self.mss_out = base;
         }
     }
@@ -218,8 +217,7 @@ impl<T: TcpTypes> Connection<T> {
             .restart(limit, now);
         self.drop_mtu_probe();
         self.path_mtu.forget_arrived(payload);
-        let packet = self.packet_of(mss) as usize;
-        self.handle_path_mtu(now, packet, self.ip_header());
+        self.handle_path_mtu(now, self.packet_of(mss) as usize, self.ip_header());
     }
 
     /// Whether the next segment is to be a probe, where it would have `len` bytes and congestion
@@ -291,8 +289,7 @@ impl<T: TcpTypes> Connection<T> {
                 search.since = now;
                 if size > low {
                     self.mss_out = self.mss_out.saturating_add((size - low) as u16);
-                    let payload = self.payload_mss();
-                    self.snd.set_mss(payload, now);
+                    self.snd.set_mss(self.payload_mss(), now);
                 }
             }
             ProbeFate::Lost => {

@@ -161,8 +161,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn on_released(&mut self, now: Instant) {
         self.trim_later(now);
         self.know_room();
-        let (mss_out, timestamps) = (self.mss_out, self.ts.in_use());
-        let mss = || payload_mss(mss_out, timestamps).get();
+        let mss = || payload_mss(self.mss_out, self.ts.in_use()).get();
         let (nxt, read) = (self.rcv_nxt, self.recv_buf.start());
         if self.state.can_receive() && self.offered.update_is_due(nxt, read, mss, now) {
             self.ack.force();
@@ -484,6 +483,7 @@ impl EventSet {
     }
 
     /// The next of them; `last_error` is what an event of a soft error tells.
+    #[inline(never)] // Few segments bring one.
     pub(super) fn pop(&mut self, state: State, last_error: Option<SoftError>) -> Option<Event> {
         if last_error.is_none() {
             // What went wrong has passed before anyone asked.

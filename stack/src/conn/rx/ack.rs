@@ -54,8 +54,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// SEG.ACK - SND.UNA.
     fn ack_distance(&self, tcp: &PlainHeader) -> i64 {
-        let una = self.iss + self.snd.una() as u32;
-        i64::from(tcp.ack.0.wrapping_sub(una.0) as i32)
+        i64::from(tcp.ack.since(self.seq(self.snd.una())) as i32)
     }
 
     /// An acceptable acknowledgement.
@@ -190,9 +189,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let input = self.of_any_ack(now, una, &sacked);
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
-        if self.path_mtu.is_searched() {
-            self.settle_mtu_probe(now);
-        }
+        self.settle_mtu_probe(now);
     }
 
     /// Whether there is unsent data, or an unsent FIN, that the peer's window admits with SND.UNA at
@@ -245,9 +242,8 @@ impl<T: TcpTypes> Connection<T> {
             return sacked;
         }
         let una = self.snd.una();
-        let una_seq = self.iss + una as u32;
-        let place =
-            |seq: Seq| una.checked_add_signed(i64::from(seq.0.wrapping_sub(una_seq.0) as i32));
+        let una_seq = self.seq(una);
+        let place = |seq: Seq| una.checked_add_signed(i64::from(seq.since(una_seq) as i32));
         let place_of = |b: &SackBlock| Some((place(b.start)?, place(b.end)?));
         let raw = sack.as_slice();
         for (i, block) in raw.iter().enumerate() {

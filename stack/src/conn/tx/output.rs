@@ -375,9 +375,8 @@ impl<T: TcpTypes> Connection<T> {
         }
         let cwnd = self.snd.congestion().cwnd();
         let restart = self.initial_window(self.snd.mss()).min(cwnd);
-        let rule = self.config.idle_restart;
         let offered = ByteCount::new(self.window.max_wnd());
-        let restart = rule.window(cwnd, offered, restart, idle, rto);
+        let restart = (self.config.idle_restart).window(cwnd, offered, restart, idle, rto);
         if restart.is_some() || self.snd.validates_window() {
             self.snd.before_idle_send(idle, restart, now);
         }

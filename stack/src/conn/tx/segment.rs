@@ -149,8 +149,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(always)]
     pub(super) fn window_field(&mut self, nxt: u64, now: Instant) -> u16 {
         self.know_room();
-        let (mss_out, in_use) = (self.mss_out, self.ts.in_use());
-        let mss = || payload_mss(mss_out, in_use).get();
+        let mss = || payload_mss(self.mss_out, self.ts.in_use()).get();
         let read = self.recv_buf.start();
         self.offered.advertise(nxt, read, mss, true, now)
     }
