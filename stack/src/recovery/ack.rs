@@ -173,13 +173,13 @@ struct Found {
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Take an acknowledgement. Events are told to `trace`.
     pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl Trace) {
-        if self.una == self.nxt {
+        if self.una() == self.nxt() {
             cold_path();
             if !(self.is_concerned() || input.ece || input.dsack.is_some()) {
                 return;
             }
         }
-        let mut seen = Delivered::to(self.una);
+        let mut seen = Delivered::to(self.una());
         self.deliver(input, &mut seen);
         self.measure(input, &seen);
         // Congestion control hears of the delivery first, then of congestion.
@@ -195,7 +195,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let now = input.now;
         let prior_una = seen.prior_una;
         let advanced = input.ack > prior_una;
-        let outstanding = self.nxt > prior_una;
+        let outstanding = self.nxt() > prior_una;
         seen.records_before = self.board.len();
         seen.advanced = advanced;
         seen.one_segment = self.cc.cwnd() == self.mss;
@@ -222,7 +222,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .sack(input.sack, |s| seen.add(s, rate, recover, false, now));
             bytes += seen.newly_sacked;
         }
-        self.una = input.ack;
         if let (Some(again), Some(highest)) = (&seen.again, sacked_before) {
             self.look_for_overtaken(again, highest, input);
         }
@@ -361,7 +360,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
         // what was sent before the last reduction speaks of the window that it answered for.
-        if input.ece && self.una > self.recover && self.episode.is_settled() {
+        if input.ece && self.una() > self.recover && self.episode.is_settled() {
             cold_path();
             let flight = self.flight_before(seen, now);
             self.enter_cwr(CongestionEvent::EcnEcho, flight, trace);
@@ -444,7 +443,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(always)] // Of each packet.
     pub(crate) fn is_concerned(&self) -> bool {
         let rare = self.rare.as_changed();
-        self.una != self.nxt
+        self.una() != self.nxt()
             || !self.episode.is_open()
             || rare.is_some_and(|rare| rare.undo.is_some() || rare.tlp.is_some())
             || self.probing_window
@@ -467,7 +466,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if duplicate {
             // After a timeout all of the flight counts as lost: only data sent since can leave
             // the pipe.
-            if matches!(self.episode, Episode::Loss { .. }) && self.nxt <= self.recover {
+            if matches!(self.episode, Episode::Loss { .. }) && self.nxt() <= self.recover {
                 return delivered;
             }
             let now_for = stood_for.saturating_add(1).min(room).max(stood_for);

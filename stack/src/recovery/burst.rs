@@ -33,12 +33,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if count == 0 {
             return;
         }
-        let (start, idle) = (self.nxt, self.is_idle());
+        let (start, idle) = (self.nxt(), self.is_idle());
         self.board
             .push_burst(count, self.mss, now, self.rate.delivered());
-        self.nxt = self.board.end();
         self.rate
-            .on_sent((start, self.nxt), now, idle, || self.board.pipe());
+            .on_sent((start, self.nxt()), now, idle, || self.board.pipe());
         self.segments += count;
         self.last_sent_at = now;
         let bytes = self.mss * count;

@@ -18,10 +18,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(always)] // Of each ACK.
     pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
         self.episode.is_open()
-            && ack - self.una < BURST * self.mss.get()
+            && ack - self.una() < BURST * self.mss.get()
             && self.board.is_clean_to(ack)
             && self.rare.as_changed().is_none_or(|rare| {
-                rare.retransmitted_to <= self.una
+                rare.retransmitted_to <= self.una()
                     && (rare.undo.as_ref()).is_none_or(|undo| undo.awaits_dsack(ack))
                     && rare.tlp.is_none()
                     && !rare.paces()
@@ -32,7 +32,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// [`Self::on_ack`] where it [is clean](Self::is_clean).
     #[inline(always)] // One place takes the short way.
     pub(crate) fn on_clean_ack(&mut self, ack: AbsSeq, now: Instant, trace: &mut impl Trace) {
-        let prior_una = self.una;
+        let prior_una = self.una();
         let rate = &mut self.rate;
         let (mut oldest, mut newest, mut round_start) = (now, None, false);
         let delivered = self.board.ack_clean(ack, |s| {
@@ -40,7 +40,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             oldest = oldest.min(s.sent_at);
             newest = Some(NewestDelivered::of(s));
         });
-        self.una = ack;
         self.dup_acks = 0;
         self.on_progress(Some(now.since(oldest)), now);
         let mut sample = AckSample::default();
@@ -111,7 +110,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     #[inline(never)]
     fn sample_rate(&mut self, sample: &mut AckSample, now: Instant) {
-        sample.rate = self.rate.sample(self.una, now);
+        sample.rate = self.rate.sample(self.una(), now);
         sample.newly_lost = self.rate.take_newly_lost();
     }
 
@@ -119,7 +118,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// is outstanding.
     #[inline(always)] // A step of two.
     pub(super) fn restart_rto(&mut self, now: Instant) -> bool {
-        if self.una == self.nxt {
+        if self.una() == self.nxt() {
             self.stop_timers();
             self.dup_acks = 0;
             return false;

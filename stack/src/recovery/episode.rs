@@ -29,7 +29,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Where an undone reduction leaves the sender: reduced if an earlier one is to be answered for.
     pub(super) fn after_undo(&self) -> Episode {
-        if self.rare.answered > self.una {
+        if self.rare.answered > self.una() {
             Episode::Cwr { prr: None }
         } else {
             self.between_episodes()
@@ -41,11 +41,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// answered for.
     #[inline]
     pub(super) fn leave_episode(&mut self, now: Instant, trace: &mut impl Trace) -> bool {
-        let complete = self.una >= self.recover;
+        let complete = self.una() >= self.recover;
         let was = self.episode.state();
         let leave = match was {
             CaState::Open | CaState::Disorder => false,
-            CaState::Cwr => complete && (self.una > self.recover || !self.holds_cuts()),
+            CaState::Cwr => complete && (self.una() > self.recover || !self.holds_cuts()),
             CaState::Loss => complete,
             CaState::Recovery => complete || self.detector.exits_on_partial_ack(),
         };
@@ -65,7 +65,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.force_one = false;
         // The D-SACKs for what was retransmitted may be still to come.
         if let Some(undo) = Rare::undo(&mut self.rare) {
-            undo.on_episode_end(self.nxt);
+            undo.on_episode_end(self.board.end());
         }
         self.dup_acks = 0;
         if !self.policy.sack {
@@ -85,7 +85,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // in `pipe` until this ACK, and now would all leave at once as new data.
         let counted_losses = !self.policy.sack && self.policy.recovery == RecoverySending::Pipe;
         if was == CaState::Recovery && complete && counted_losses {
-            let window = ByteCount::new(self.nxt - self.una).max(self.mss) + self.mss;
+            let window = ByteCount::new(self.nxt() - self.una()).max(self.mss) + self.mss;
             self.lower(window, Lower::Deflate, now);
         }
         lost_beyond

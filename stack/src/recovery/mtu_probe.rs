@@ -46,7 +46,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn on_mtu_probe(&mut self, start: AbsSeq) {
         self.rare.asked.mtu_probe = Some(Box::new(MtuProbe {
             start,
-            end: self.nxt,
+            end: self.nxt(),
             fate: None,
         }));
     }
@@ -68,7 +68,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub fn take_mtu_probe_fate(&mut self) -> Option<ProbeFate> {
         let probe = self.rare.asked.mtu_probe.as_deref()?;
         let arrived =
-            probe.end <= self.una || self.board.get(probe.start).is_some_and(|s| s.is_sacked());
+            probe.end <= self.una() || self.board.get(probe.start).is_some_and(|s| s.is_sacked());
         let fate = probe.fate.or(arrived.then_some(ProbeFate::Delivered))?;
         self.forget_mtu_probe();
         Some(fate)
@@ -89,7 +89,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         self.settle_probe(ProbeFate::Lost);
         self.board.split_at_mss(self.mss);
-        self.board.mark_all_absent(start.max(self.una), end);
+        self.board.mark_all_absent(start.max(self.una()), end);
     }
 
     /// Losses were found: whether they are the probe and nothing else. It is dealt with then.

@@ -37,7 +37,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
             // data still counts. So do copies that an undone recovery has in flight.
             Episode::Disorder if !self.policy.limited_transmit => {
-                self.cc.cwnd() - ByteCount::new(self.nxt - self.una).max(pipe)
+                self.cc.cwnd() - ByteCount::new(self.nxt() - self.una()).max(pipe)
             }
             // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
             // the two segments of RFC 3042. `pipe` has left out what each of them stands for.
@@ -211,6 +211,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// New data could have left but the congestion window did not admit it.
     pub fn on_cwnd_limited(&mut self) {
-        self.limited_until = self.nxt;
+        self.limited_until = self.nxt();
     }
 }

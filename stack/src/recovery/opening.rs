@@ -31,8 +31,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Everything before `start` left with the SYN, and is acknowledged by its answer.
     pub fn start_at(&mut self, start: AbsSeq) {
         if self.is_idle() {
-            self.una = start;
-            self.nxt = start;
             self.board.set_start(start);
         }
     }

@@ -107,7 +107,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.force_one = true;
         if reduce {
             let kind = Spurious::FastRetransmit;
-            let undo = UndoRecord::new(kind, self.una, self.nxt, self.rare.answered);
+            let undo = UndoRecord::new(kind, self.una(), self.nxt(), self.rare.answered);
             self.lower_window(CongestionEvent::Loss, flight, trace);
             self.rare.undo = Some(undo);
         }
@@ -115,7 +115,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             true => self.new_prr(flight),
             false => self.episode.take_prr(),
         };
-        self.recover = self.nxt;
+        self.recover = self.nxt();
         let episode = Episode::Recovery {
             prr,
             partial_acks: 0,
@@ -142,8 +142,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The window has been lowered, for whatever reason: that answers for all that was sent before,
     /// and the peer is to hear of it (RFC 3168 section 6.1.2).
     pub(super) fn note_answered(&mut self, now: Instant) {
-        self.recover = self.nxt;
-        self.rare.answered = self.nxt;
+        self.recover = self.nxt();
+        self.rare.answered = self.nxt();
         self.rare.lowered_at = now;
         self.rare.lost_beyond = false;
         self.cwr_due = true;
@@ -177,17 +177,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What is outstanding, where no ACK brings the news.
     pub(super) fn flight(&self, now: Instant) -> Flight {
-        let nothing = Delivered::to(self.una);
+        let nothing = Delivered::to(self.una());
         self.flight_before(&nothing, now)
     }
 
     /// What was outstanding before an ACK that has brought so much.
     pub(super) fn flight_before(&self, seen: &Delivered, now: Instant) -> Flight {
-        let outstanding = ByteCount::new(self.nxt - self.una);
+        let outstanding = ByteCount::new(self.nxt() - self.una());
         let (sacked, newly_acked) = (self.board.sacked(), seen.bytes - seen.newly_sacked);
         Flight {
             now,
-            size: ByteCount::new(self.nxt - seen.prior_una),
+            size: ByteCount::new(self.nxt() - seen.prior_una),
             recover_fs: prr::recover_fs(outstanding, sacked, seen.newly_sacked, newly_acked),
         }
     }

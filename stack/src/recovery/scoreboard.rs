@@ -24,6 +24,7 @@ use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Instant};
 use record::{Mark, Record};
 use std::collections::VecDeque;
+use std::mem::offset_of;
 
 mod judge;
 mod links;
@@ -198,11 +199,11 @@ impl Grown {
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct Scoreboard {
-    /// First, since it is asked for by those, too, who have sent nothing.
-    holes: Rarely<Holes>,
-    records: VecDeque<Record>,
+    // First, since they are asked for by those, too, who have sent nothing.
     una: AbsSeq,
     end: AbsSeq,
+    holes: Rarely<Holes>,
+    records: VecDeque<Record>,
     flight: List,
     /// Number of the first record.
     base: u32,
@@ -217,6 +218,8 @@ pub struct Scoreboard {
 impl Scoreboard {
     /// Bytes of memory that a record takes.
     pub(crate) const RECORD_MEMORY: usize = size_of::<Record>();
+    /// Bytes of which those need some who only receive.
+    pub(super) const OF_RECEIVER: usize = offset_of!(Self, records);
 
     /// Nothing outstanding; the next record starts at 0 unless [`Self::set_start`] says else.
     pub fn new() -> Self {
@@ -239,11 +242,13 @@ impl Scoreboard {
     }
 
     /// SND.UNA: the lowest outstanding sequence number.
+    #[inline]
     pub fn una(&self) -> AbsSeq {
         self.una
     }
 
     /// One past the highest sequence number sent (SND.MAX).
+    #[inline]
     pub fn end(&self) -> AbsSeq {
         self.end
     }

@@ -60,8 +60,6 @@ pub struct Sender<C, R> {
     pub(super) policy: SenderPolicy,
 
     // Every segment, from the last words of the policy on.
-    pub(super) una: AbsSeq,
-    pub(super) nxt: AbsSeq,
     pub(super) mss: ByteCount,
     pub(super) rto_at: Sparse<Instant>,
     pub(super) pto_at: Sparse<Instant>,
@@ -111,7 +109,7 @@ pub struct Sender<C, R> {
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Bytes of which those need some who only receive.
-    pub(crate) const OF_RECEIVER: usize = offset_of!(Self, board);
+    pub(crate) const OF_RECEIVER: usize = offset_of!(Self, board) + Scoreboard::OF_RECEIVER;
 
     /// A sender whose handshake is done: everything before `start` is acknowledged.
     #[allow(clippy::too_many_arguments)] // The parts of a sender, each given once, by its only caller.
@@ -134,8 +132,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             rare.asked.rng = Some(Box::new(Rng::new(seed)));
         }
         Self {
-            una: start,
-            nxt: start,
             mss,
             policy,
             board,
@@ -175,15 +171,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// SND.UNA.
     pub fn una(&self) -> AbsSeq {
-        self.una
+        self.board.una()
     }
     /// SND.NXT.
     pub fn nxt(&self) -> AbsSeq {
-        self.nxt
+        self.board.end()
     }
     /// Nothing is outstanding.
     pub fn is_idle(&self) -> bool {
-        self.una == self.nxt
+        self.una() == self.nxt()
     }
     /// The effective segment size.
     pub fn mss(&self) -> ByteCount {
@@ -252,12 +248,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return true;
         }
         let cwnd = self.cc.cwnd();
-        cwnd < self.cc.ssthresh() && ByteCount::new(self.nxt - una) * 2 > cwnd
+        cwnd < self.cc.ssthresh() && ByteCount::new(self.nxt() - una) * 2 > cwnd
     }
 
     /// Call `f` with the congestion control and the flow's state.
     pub(super) fn with_cc(&mut self, now: Instant, f: impl FnOnce(&mut C, &FlowView<'_>)) {
-        let limited = self.cwnd_limited_since(self.una);
+        let limited = self.cwnd_limited_since(self.una());
         self.with_cc_limited(now, limited, f);
     }
 
@@ -271,7 +267,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         let mut view = FlowView::new(now, self.mss, &self.rtt);
         view.in_flight = self.board.pipe();
-        view.flight_size = ByteCount::new(self.nxt - self.una);
+        view.flight_size = ByteCount::new(self.nxt() - self.una());
         view.ca_state = self.episode.state();
         view.cwnd_limited = cwnd_limited;
         f(&mut self.cc, &view);
@@ -285,10 +281,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// New data up to `end` leaves.
     #[inline]
     pub fn on_sent_new(&mut self, end: AbsSeq, now: Instant) {
-        let (start, idle) = (self.nxt, self.is_idle());
+        let (start, idle) = (self.nxt(), self.is_idle());
         let bytes = ByteCount::new(end - start);
         self.board.push(end, now, self.rate.delivered());
-        self.nxt = end;
         self.rate
             .on_sent((start, end), now, idle, || self.board.pipe());
         self.after_send(bytes, false, now);
@@ -313,7 +308,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .on_sent((start, segment.end), now, false, || self.board.pipe());
         self.force_one = false;
         if let Some(frto) = self.episode.frto_mut() {
-            frto.on_retransmit(start == self.una);
+            frto.on_retransmit(start == self.board.una());
         }
         self.rare.counted.retransmits += 1;
         self.rare.counted.retransmitted_bytes += bytes.get();
@@ -323,7 +318,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         self.after_send(bytes, true, now);
         self.rare.rto_before = Sparse::NONE;
-        if self.rto_at.is_none() || (start == self.una && self.fires_early(now)) {
+        if self.rto_at.is_none() || (start == self.una() && self.fires_early(now)) {
             let before = self.rto_at;
             self.arm_rto(now);
             self.rare.rto_before = before;
@@ -348,7 +343,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.probe_due {
             cold_path();
             self.probe_due = false;
-            self.rare.tlp = Some(TlpEpisode::new(self.nxt, retransmission));
+            self.rare.tlp = Some(TlpEpisode::new(self.nxt(), retransmission));
             self.probe_unmeasured = true;
             self.rare.counted.tail_loss_probes += 1;
         }

@@ -227,7 +227,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cause,
             rto: self.armed_rto,
             consecutive: self.retries,
-            flight_size: ByteCount::new(self.nxt - self.una),
+            flight_size: ByteCount::new(self.nxt() - self.una()),
         });
         if window_closed {
             self.probing_window = true;
@@ -238,11 +238,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let first_of_episode =
-            !matches!(self.episode, Episode::Loss { .. }) || self.una >= self.recover;
+            !matches!(self.episode, Episode::Loss { .. }) || self.una() >= self.recover;
         let retries = self.retries;
         // RFC 5681: the first timeout of an episode lowers ssthresh; the view still shows the
         // state in which it struck.
-        let flight = self.counted(ByteCount::new(self.nxt - self.una));
+        let flight = self.counted(ByteCount::new(self.nxt() - self.una()));
         self.with_cc(now, |cc, view| {
             let mut view = *view;
             view.flight_size = flight;
@@ -250,7 +250,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         });
         self.validate_timeout(now);
         if first_of_episode || self.rare.undo.is_none() {
-            let undo = UndoRecord::new(Spurious::Timeout, self.una, self.nxt, self.rare.answered);
+            let undo = UndoRecord::new(
+                Spurious::Timeout,
+                self.una(),
+                self.nxt(),
+                self.rare.answered,
+            );
             self.rare.undo = Some(undo);
         }
         let frto = self.frto_begins(first_of_episode);
@@ -288,7 +293,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let silent = self.dup_acks == 0 && self.board.sacked().is_zero();
         let whole =
-            self.board.len() > self.policy.dup_thresh as usize || self.limited_until > self.una;
+            self.board.len() > self.policy.dup_thresh as usize || self.limited_until > self.una();
         if silent && whole {
             TimeoutCause::FullWindow
         } else {
@@ -307,7 +312,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// retransmissions that a detector has found lost. What R1 and R2 count (RFC 9293
     /// section 3.8.3).
     pub fn fruitless(&self) -> u32 {
-        let again = match self.rare.lost_again_at == self.una {
+        let again = match self.rare.lost_again_at == self.una() {
             true => self.rare.lost_again,
             false => 0,
         };
@@ -317,8 +322,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// A retransmission of the first segment was found lost.
     pub(super) fn count_first_lost_again(&mut self, now: Instant) {
         self.note_fruitless(now);
-        if self.rare.lost_again_at != self.una {
-            self.rare.lost_again_at = self.una;
+        if self.rare.lost_again_at != self.una() {
+            self.rare.lost_again_at = self.una();
             self.rare.lost_again = 0;
         }
         self.rare.lost_again = self.rare.lost_again.saturating_add(1);

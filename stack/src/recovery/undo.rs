@@ -79,7 +79,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
-        let verdict = undo.repaired_beyond(self.una, self.nxt);
+        let verdict = undo.repaired_beyond(self.board.una(), self.board.end());
         if verdict == RepairedBeyond::Undecided {
             return;
         }
@@ -100,9 +100,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 .rare
                 .undo
                 .as_ref()
-                .map_or(self.una, |undo| undo.answered);
+                .map_or(self.una(), |undo| undo.answered);
         }
-        let nxt = self.nxt;
+        let nxt = self.nxt();
         self.rare.undo = self.rare.undo.take().and_then(|undo| undo.taken_back(nxt));
         self.rare.lost_beyond = false;
         self.force_one = false;
@@ -113,7 +113,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.enter(self.after_undo(), trace);
         // What arrives from here on speaks of a window that nothing answered for (RFC 5682
         // sections 2.1 step 3b and 3.1).
-        self.recover = self.rare.answered.max(self.una);
+        self.recover = self.rare.answered.max(self.una());
         if !taken_back {
             self.with_cc(input.now, |cc, view| cc.on_recovery_exit(view));
             self.validate_recovery_end(input.now);

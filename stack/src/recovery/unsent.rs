@@ -42,7 +42,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let before = stats.retransmitted_bytes;
             stats.retransmitted_bytes = before.saturating_sub(bytes.get());
             // What never left postpones no timeout, however often it is tried.
-            if start == self.una && self.rare.rto_before.is_some() {
+            if start == self.una() && self.rare.rto_before.is_some() {
                 self.rto_at = core::mem::replace(&mut self.rare.rto_before, Sparse::NONE);
             }
             // Without PRR the first retransmission of an episode left beyond the window.
@@ -81,7 +81,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// sent more than once.
     fn unsend(&mut self, start: AbsSeq) {
         if self.board.pop_unsent(start) {
-            self.nxt = start;
             self.rate.on_unsent(start);
             // What leaves in its stead is of a later window.
             if let Some(rare) = self.rare.changed() {

@@ -68,7 +68,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[cold]
     pub(super) fn validate_send(&mut self, now: Instant) {
         let settled = self.episode.is_settled();
-        let flight = self.counted(ByteCount::new(self.nxt - self.una));
+        let flight = self.counted(ByteCount::new(self.nxt() - self.una()));
         let full = self.is_full(flight);
         let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
         self.validate(Lower::Unused, now, |validation| match validation {
@@ -111,7 +111,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) -> bool {
         let prior_una = seen.prior_una;
         let newly = sample.delivered;
-        let flight = ByteCount::new(self.nxt - prior_una);
+        let flight = ByteCount::new(self.nxt() - prior_una);
         let full = self.limited_until > prior_una || self.is_full(flight);
         let (cwnd, rtt) = (self.cc.cwnd(), self.round_trip());
         let before = if self.policy.sack {
@@ -219,7 +219,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// All that was ever delivered, as far as ACKs and SACKs tell (RFC 7661 section 4.2). Without
     /// SACK a duplicate ACK does not say what it is of.
     fn delivered(&self) -> u64 {
-        self.una + self.board.sacked().get()
+        self.una() + self.board.sacked().get()
     }
 
     /// No further full segment fits beside `flight` (RFC 7661 section 4.5.3).
