@@ -153,12 +153,6 @@ impl Reassembly {
         held.iter().map(|(start, held)| start.0..held.end)
     }
 
-    /// Whether a SACK option is due for a duplicate.
-    #[inline]
-    pub fn has_dsack(&self) -> bool {
-        self.disorder.as_ref().is_some_and(|d| d.dsack.is_some())
-    }
-
     /// Account for a segment's text `range`, cut to the receive window, while RCV.NXT is
     /// `rcv_nxt` and not more than `max_ranges` separate ranges may be kept. `store` is called for each part that is new, ascending.
     ///
@@ -219,9 +213,7 @@ impl Reassembly {
 
     #[inline]
     fn let_go_of_memory(&mut self) {
-        if self.is_empty() && !self.has_dsack() {
-            self.disorder = None;
-        }
+        (self.disorder).take_if(|d| d.held.is_empty() && d.dsack.is_none());
     }
 }
 
@@ -641,7 +633,7 @@ mod tests {
             r.insert(0..100, 500, |_| panic!("nothing is new")),
             Inserted::Duplicate
         );
-        assert!(r.has_dsack());
+        assert!(r.is_empty() && r.has_disorder());
         assert!(r.sack_blocks(|o| Seq(o as u32), 0).is_empty());
         assert_eq!(r.sack_blocks(|o| Seq(o as u32), 1).len(), 1);
         assert!(r.sack_blocks(|o| Seq(o as u32), 1).is_empty());

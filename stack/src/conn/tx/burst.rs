@@ -19,9 +19,7 @@ const SINGLE: Flags = Flags::from_bits(
 impl<T: TcpTypes> Connection<T> {
     /// Data came out of order or twice, and the peer has not been told.
     pub(crate) fn owes_disorder_ack(&self) -> bool {
-        self.ack.is_due()
-            && self.state.is_synchronized()
-            && (!self.ooo.is_empty() || self.ooo.has_dsack())
+        self.ack.is_due() && self.state.is_synchronized() && self.ooo.has_disorder()
     }
 
     /// As [`output`](Self::output); a full segment of new data takes those after it along, as
@@ -39,7 +37,7 @@ impl<T: TcpTypes> Connection<T> {
         self.output(now, out)?;
         let made = Some(Emitted::MoreMayFollow);
         let mss = self.snd.mss().get();
-        let first = out.payload.end - out.payload.start;
+        let first = out.payload_len();
         if first != mss || out.tcp.flags.intersects(SINGLE) || out.payload.end + 1 != self.snd.nxt()
         {
             return made;
@@ -51,7 +49,7 @@ impl<T: TcpTypes> Connection<T> {
             self.traffic.segments_out += count;
             out.payload.end += count * mss;
         }
-        while out.payload.end - out.payload.start + mss <= max {
+        while out.payload_len() + mss <= max {
             // A FIN leaves on its own, urgent data too.
             let Some((len, false)) = self.new_data(now) else {
                 break;

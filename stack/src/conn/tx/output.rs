@@ -115,7 +115,7 @@ impl<T: TcpTypes> Connection<T> {
             return Some(made);
         }
         // SACK blocks would not fit beside a full segment: they go ahead on their own.
-        if self.ack.is_due() && self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
+        if self.ack.is_due() && self.sack && self.ooo.has_disorder() {
             let made = self.pure_ack(now, out);
             let more = self.probe_keepalive || !self.rests();
             return Some(if more { made } else { Emitted::Last });

@@ -98,7 +98,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn pure_ack(&mut self, now: Instant, out: &mut Output) -> Emitted {
         let begun = self.begin_ack();
         self.put(begun, now, out);
-        if self.sack && (!self.ooo.is_empty() || self.ooo.has_dsack()) {
+        if self.sack && self.ooo.has_disorder() {
             self.say_what_is_here(out);
         }
         Emitted::MoreMayFollow
