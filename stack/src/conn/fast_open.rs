@@ -300,7 +300,7 @@ impl<T: TcpTypes> Connection<T> {
         now: Instant,
     ) {
         self.serve_fast_open(answer, Stage::Pending, now);
-        let room = self.syn_text_room().min(self.offered.most());
+        let room = self.syn_text_room().min(self.offered.clamp);
         let kept = text.len().min(room.min(u64::from(u16::MAX)) as usize);
         if kept > 0 {
             self.recv_buf.write(0, text.slice(0..kept));

@@ -42,7 +42,8 @@ where
 pub(crate) struct OfferedWindow {
     /// What the buffer can have in bytes; no more than it was made for.
     pub(super) capacity: u64,
-    clamp: u64,
+    /// The largest window that is ever offered.
+    pub(super) clamp: u64,
     /// By how much the windows we offer are shifted, once that is negotiated.
     pub(super) shift: u8,
     /// Stream offset of the right edge last advertised; it moves left only when memory runs out.
@@ -64,11 +65,6 @@ impl OfferedWindow {
             right_edge: 0,
             policy: policy.map(Box::new),
         }
-    }
-
-    /// The largest window that is ever offered.
-    pub(crate) fn most(&self) -> u64 {
-        self.clamp
     }
 
     /// The offset up to which data is acceptable.

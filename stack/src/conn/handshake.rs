@@ -197,11 +197,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The effective MSS (RFC 9293 MUST-16), the path aside.
     pub(super) fn negotiated_mss(&self) -> u16 {
-        self.peer_offers
-            .mss
-            .unwrap_or(default_mss(self.ends.ips().1))
-            .max(MIN_MSS)
-            .min(self.config.mss)
+        let offered = (self.peer_offers.mss).unwrap_or(default_mss(self.ends.ips().1));
+        offered.max(MIN_MSS).min(self.config.mss)
     }
 
     /// The handshake is complete: the sender gets the values it settled.

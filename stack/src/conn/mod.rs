@@ -243,7 +243,6 @@ impl<T: TcpTypes> Connection<T> {
         let custom = config.ecn_feedback.as_ref().map(|f| f.build());
         let ecn = EcnState::new(config.ecn, cc.needs().ecn, custom);
         let offers = config.receive_window.as_ref().map(|f| f.build());
-        let detector = config.detector.build();
         let snd = Sender::new(
             1,
             mss,
@@ -251,7 +250,7 @@ impl<T: TcpTypes> Connection<T> {
             cc,
             T::rto(&config),
             remembered_rtt(&opening.metrics),
-            detector,
+            config.detector.build(),
             opening.seed,
         );
         let mut rare = Rarely::<Rare>::default();
@@ -341,11 +340,13 @@ impl<T: TcpTypes> Connection<T> {
     ) {
         self.traffic.segments_in += 1;
         let heard = Heard {
+            now,
+            ecn,
             tcp,
             sack,
             urgent: 0,
         };
-        self.on_segment_synchronized(now, ecn, heard, text);
+        self.on_segment_synchronized(heard, text);
     }
 
     /// Reads a word of each cache line that a segment touches, one after the other as the fields
@@ -374,10 +375,7 @@ impl<T: TcpTypes> Connection<T> {
     /// `payload_len` bytes behind it: it never left. Poll again when there is room.
     pub fn handle_local_drop(&mut self, now: Instant, tcp: &TcpHeader, payload_len: usize) {
         let bytes = ByteCount::new(payload_len as u64);
-        let answer = self
-            .config
-            .local_drop
-            .on_local_drop(&self.snd.local_drop(bytes));
+        let answer = (self.config.local_drop).on_local_drop(&self.snd.local_drop(bytes));
         tracer(&mut self.trace, now)(TraceEvent::LocalDrop { bytes });
         let cwnd = self.snd.congestion().cwnd();
         if answer != LocalDropAnswer::Ignore {
@@ -420,12 +418,6 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(crate) fn has_events(&self) -> bool {
         self.events.any()
-    }
-
-    /// Whether all there is to tell is that there is something to read; then that is told.
-    #[inline]
-    pub(crate) fn take_readable_alone(&mut self) -> bool {
-        self.events.take_readable_alone()
     }
 
     /// The next thing to tell the user.

@@ -419,6 +419,16 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// Whether all there is to tell is that there is something to read; then that is told.
+    #[inline]
+    pub(crate) fn take_readable_alone(&mut self) -> bool {
+        let alone = self.events.kinds == Kind::Readable.bit();
+        if alone {
+            self.events.kinds = 0;
+        }
+        alone
+    }
+
     /// New data has left.
     #[inline]
     pub(super) fn look_for_fewer_unsent(&mut self) {
@@ -465,15 +475,6 @@ impl EventSet {
     #[inline]
     pub(super) fn any(&self) -> bool {
         self.kinds != 0
-    }
-
-    #[inline]
-    pub(super) fn take_readable_alone(&mut self) -> bool {
-        let alone = self.kinds == Kind::Readable.bit();
-        if alone {
-            self.kinds = 0;
-        }
-        alone
     }
 
     fn take(&mut self, kind: Kind) -> bool {

@@ -58,8 +58,8 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// An acceptable acknowledgement.
-    pub(super) fn on_ack(&mut self, now: Instant, heard: Heard<'_>, seg: &Placed) {
-        let Heard { tcp, sack, .. } = heard;
+    pub(super) fn on_ack(&mut self, heard: Heard<'_>, seg: &Placed) {
+        let Heard { now, tcp, sack, .. } = heard;
         let distance = self.ack_distance(tcp);
         let Ok(acked) = u64::try_from(distance) else {
             self.on_overtaken_ack(now, sack, distance.unsigned_abs());
@@ -229,8 +229,7 @@ impl<T: TcpTypes> Connection<T> {
         self.snd.stop_timers();
         self.set_state(State::TimeWait, now);
         self.give_back();
-        self.timers
-            .arm(Timer::Linger, now + self.config.lifetimes.time_wait);
+        (self.timers).arm(Timer::Linger, now + self.config.lifetimes.time_wait);
     }
 
     /// The SACK option on the line of absolute sequence numbers: the valid blocks above `ack`, and

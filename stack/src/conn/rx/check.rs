@@ -89,8 +89,7 @@ impl<T: TcpTypes> Connection<T> {
         {
             cold_path();
             self.ack.force();
-            self.timers
-                .arm(Timer::Linger, now + self.config.lifetimes.time_wait);
+            (self.timers).arm(Timer::Linger, now + self.config.lifetimes.time_wait);
             return None;
         }
 
@@ -116,10 +115,7 @@ impl<T: TcpTypes> Connection<T> {
         // of it goes, the ACK is processed all the same (RFC 9293 MUST-66).
         let room = (edge - start).max(0);
         // Nor after one that came out of order.
-        let room = self
-            .peer_fin
-            .get()
-            .map_or(room, |fin| room.min((fin as i64 - start).max(0)));
+        let room = (self.peer_fin.get()).map_or(room, |fin| room.min((fin as i64 - start).max(0)));
         let kept = (text_len as i64).min(room);
         let cut = kept < text_len as i64;
         if cut {

@@ -22,20 +22,13 @@ use narrows_congestion::hint::cold_path;
 /// What a segment says once both have heard the other's SYN: other options mean nothing then.
 #[derive(Clone, Copy)]
 pub(super) struct Heard<'a> {
+    /// When it came.
+    pub(super) now: Instant,
+    /// What its packet says.
+    pub(super) ecn: Ecn,
     pub(super) tcp: &'a PlainHeader,
     pub(super) sack: &'a SackBlocks,
     pub(super) urgent: u16,
-}
-
-impl<'a> Heard<'a> {
-    /// Of `header`, of which `tcp` is a part.
-    pub(super) const fn of(header: &'a TcpHeader, tcp: &'a PlainHeader) -> Self {
-        Self {
-            tcp,
-            sack: &header.options.sack,
-            urgent: header.urgent,
-        }
-    }
 }
 
 impl<T: TcpTypes> Connection<T> {
@@ -48,27 +41,28 @@ impl<T: TcpTypes> Connection<T> {
         tcp: &PlainHeader,
         text: Text<'_, T>,
     ) {
+        let heard = Heard {
+            now,
+            ecn,
+            tcp,
+            sack: &header.options.sack,
+            urgent: header.urgent,
+        };
         match self.state {
             State::Closed(_) => {}
             State::SynSent => self.on_segment_syn_sent(now, ecn, header, text),
-            State::SynReceived(_) => self.on_segment_syn_received(now, ecn, header, tcp, text),
-            _ => self.on_segment_synchronized(now, ecn, Heard::of(header, tcp), text),
+            State::SynReceived(_) => self.on_segment_syn_received(heard, header, text),
+            _ => self.on_segment_synchronized(heard, text),
         }
     }
 
     /// A segment in a synchronised state.
     #[inline(never)] // Most are as predicted.
-    pub(super) fn on_segment_synchronized(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        heard: Heard<'_>,
-        text: Text<'_, T>,
-    ) {
-        if let Some(seg) = self.admit(now, heard.tcp, text.len())
-            && self.check_ack(now, heard.tcp) == AckCheck::Acceptable
+    pub(super) fn on_segment_synchronized(&mut self, heard: Heard<'_>, text: Text<'_, T>) {
+        if let Some(seg) = self.admit(heard.now, heard.tcp, text.len())
+            && self.check_ack(heard.now, heard.tcp) == AckCheck::Acceptable
         {
-            self.on_acknowledged(now, ecn, heard, &seg, text);
+            self.on_acknowledged(heard, &seg, text);
         }
     }
 
@@ -90,17 +84,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The rest of a segment whose acknowledgement is acceptable.
     #[inline]
-    fn on_acknowledged(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        heard: Heard<'_>,
-        seg: &Placed,
-        text: Text<'_, T>,
-    ) {
-        let tcp = heard.tcp;
+    fn on_acknowledged(&mut self, heard: Heard<'_>, seg: &Placed, text: Text<'_, T>) {
+        let Heard { now, tcp, .. } = heard;
         self.ts.on_segment(tcp, self.ack.last_sent(), now);
-        self.on_ack(now, heard, seg);
+        self.on_ack(heard, seg);
         self.settle_probe();
         if matches!(self.state, State::Closed(_)) {
             return;
@@ -111,7 +98,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         // After the peer's FIN there can be no text.
         if seg.text_len > 0 && self.state.can_receive() {
-            self.heed_mark(ecn, tcp.flags);
+            self.heed_mark(heard.ecn, tcp.flags);
             self.on_text(now, seg, text);
         }
         if seg.fin || self.peer_fin.is_some() {

@@ -7,7 +7,7 @@ use crate::conn::state::{Origin, State};
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes, Text};
 use crate::sparse::Sparse;
-use crate::wire::{Ecn, Flags, PlainHeader, TcpHeader};
+use crate::wire::{Flags, PlainHeader, TcpHeader};
 use narrows_congestion::Instant;
 
 impl<T: TcpTypes> Connection<T> {
@@ -34,12 +34,11 @@ impl<T: TcpTypes> Connection<T> {
     #[cold]
     pub(super) fn on_segment_syn_received(
         &mut self,
-        now: Instant,
-        ecn: Ecn,
+        heard: Heard<'_>,
         tcp: &TcpHeader,
-        plain: &PlainHeader,
         text: Text<'_, T>,
     ) {
+        let Heard { now, ecn, .. } = heard;
         // Simultaneous open: the SYN has been seen, the rest of the peer's SYN-ACK has not
         // (RFC 9293 section 3.5, figure 8).
         if self.state == State::SynReceived(Origin::Active)
@@ -52,7 +51,7 @@ impl<T: TcpTypes> Connection<T> {
             self.ack.force();
             return;
         }
-        let Some(seg) = self.admit(now, plain, text.len()) else {
+        let Some(seg) = self.admit(now, heard.tcp, text.len()) else {
             return;
         };
         if !self.acknowledges_syn(tcp.ack) {
@@ -76,7 +75,7 @@ impl<T: TcpTypes> Connection<T> {
         if matches!(self.state, State::Closed(_)) {
             return;
         }
-        self.on_acknowledged(now, ecn, Heard::of(tcp, plain), &seg, text);
+        self.on_acknowledged(heard, &seg, text);
         if queued > 0 && seg.start < queued as i64 && seg.text_len > 0 {
             // It was not acknowledged: sending it again was right, and is not worth a report.
             self.ooo.forget_dsack();

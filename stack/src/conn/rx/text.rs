@@ -82,8 +82,7 @@ impl<T: TcpTypes> Connection<T> {
             MarkEffect::Flip { before } => self.ack.on_mark_flip(self.rcv_nxt, before),
             MarkEffect::AckNow => self.ack.force(),
             MarkEffect::Special { flip } => {
-                self.ack
-                    .on_special(self.rcv_nxt, flip, self.traffic.pure_acks);
+                (self.ack).on_special(self.rcv_nxt, flip, self.traffic.pure_acks);
             }
         }
     }

@@ -323,14 +323,10 @@ impl<T: TcpTypes> Connection<T> {
         let flags = Flags::ACK
             | Flags::FIN.when(sent.end > stream_end)
             | Flags::PSH.when(drains && self.hold.pushes());
-        if self.trace.is_some() {
-            cold_path();
-            let event = TraceEvent::Retransmit {
-                offset: sent.start - 1,
-                bytes: ByteCount::new(data_end - sent.start),
-            };
-            tracer(&mut self.trace, now)(event);
-        }
+        tracer(&mut self.trace, now)(TraceEvent::Retransmit {
+            offset: sent.start - 1,
+            bytes: ByteCount::new(data_end - sent.start),
+        });
         self.segment(sent.start..data_end, flags, false, now, out);
     }
 
@@ -349,10 +345,7 @@ impl<T: TcpTypes> Connection<T> {
             out.tcp.ack = self.rcv_nxt_seq();
         }
         // RFC 7323 sections 3.2 and 5.2: once agreed; before, an echo of what it answers.
-        let refused = self
-            .handshake
-            .changed()
-            .and_then(|h| h.refused_tsval.take());
+        let refused = (self.handshake.changed()).and_then(|h| h.refused_tsval.take());
         out.tcp.timestamps = match self.ts.in_use() {
             true => Some(self.ts.option(now)),
             false => refused.map(echo_only),
