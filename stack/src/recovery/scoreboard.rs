@@ -32,7 +32,8 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-/// Gives back what `records` are not in use, but for `few`; if any are to stay, where many are.
+/// Gives back the memory of what is not in `records`, but for `few` of them; where some are soon needed
+/// again, only if it is more than half.
 pub(super) fn shrink<T>(records: &mut VecDeque<T>, few: usize) {
     let used = records.len().max(few);
     if few == 0 || records.capacity() / 2 > used {
