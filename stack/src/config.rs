@@ -1,8 +1,8 @@
 //! Everything about a connection that papers vary, as values.
 
-use crate::conn::acknowledge::AcknowledgeFactory;
-use crate::conn::ecn::EcnFeedbackFactory;
-use crate::conn::flow_window::ReceiveWindowFactory;
+use crate::conn::acknowledge::Acknowledge;
+use crate::conn::ecn::EcnFeedback;
+use crate::conn::flow_window::ReceiveWindow;
 use crate::conn::icmp::IcmpPolicy;
 use crate::conn::mtu_probing::MtuProbing;
 use crate::conn::reassembly::Reassembly;
@@ -22,6 +22,9 @@ mod validate;
 pub use crate::conn::acknowledge::AckPolicy;
 pub use crate::conn::ecn::EcnMode;
 pub use validate::ConfigError;
+
+/// Makes a policy of the user's own for each connection.
+pub type Factory<P> = Arc<dyn Fn() -> Box<P> + Send + Sync>;
 
 /// How a TCP behaves. Cheap to clone; one value serves any number of connections.
 ///
@@ -71,13 +74,13 @@ pub struct TcpConfig {
     /// When to acknowledge.
     pub ack: AckPolicy,
     /// A policy of the user's own in place of `ack`.
-    pub acknowledge: Option<Arc<dyn AcknowledgeFactory>>,
+    pub acknowledge: Option<Factory<dyn Acknowledge>>,
     /// Congestion feedback of the user's own, where ECN is negotiated.
-    pub ecn_feedback: Option<Arc<dyn EcnFeedbackFactory>>,
+    pub ecn_feedback: Option<Factory<dyn EcnFeedback>>,
     /// What is held for the user, and offered to the peer.
     pub buffers: Buffers,
     /// Steers the offered window from the receiver's side; `None` offers what fits the buffer.
-    pub receive_window: Option<Arc<dyn ReceiveWindowFactory>>,
+    pub receive_window: Option<Factory<dyn ReceiveWindow>>,
     /// Resolution of the host's timers: deadlines fire on multiples of it. Zero: exact.
     pub timer_tick: Duration,
     /// How long each thing may last before it is given up, or over.

@@ -591,7 +591,7 @@ fn a_refusal_of_all_that_is_in_flight_stalls_nothing() {
 fn receiver<E: EcnFeedback + 'static>(make: impl Fn() -> E + Send + Sync + 'static) -> Lab {
     let config = TcpConfig {
         ack: DELAYED,
-        ecn_feedback: Some(Arc::new(make)),
+        ecn_feedback: Some(Arc::new(move || Box::new(make()))),
         ..mode(EcnMode::Dctcp)
     };
     Lab::connected_with(config, ms(100), Flags::ECE)

@@ -112,7 +112,7 @@ fn shld_14_what_was_offered_is_not_taken_back() {
         }
     }
     let mut l = Lone::established(TcpConfig {
-        receive_window: Some(Arc::new(|| Less(20_000))),
+        receive_window: Some(Arc::new(|| Box::new(Less(20_000)))),
         ..plain()
     });
     for at in 0..20 {

@@ -284,7 +284,7 @@ impl Acknowledge for EveryFourth {
 #[test]
 fn an_acknowledgement_policy_of_ones_own() {
     let mut l = Lone::established(TcpConfig {
-        acknowledge: Some(Arc::new(EveryFourth::default)),
+        acknowledge: Some(Arc::new(|| Box::new(EveryFourth::default()))),
         ..plain()
     });
     for i in 0..3 {
@@ -323,7 +323,7 @@ impl EcnFeedback for Half {
 fn an_ecn_feedback_of_ones_own() {
     let config = TcpConfig {
         ecn: EcnMode::Classic,
-        ecn_feedback: Some(Arc::new(Half::default)),
+        ecn_feedback: Some(Arc::new(|| Box::new(Half::default()))),
         ..textbook("sack")
     };
     let mut lab = Lab::connected_with(config.clone(), ms(1), Flags::ECE);
@@ -359,7 +359,7 @@ impl ReceiveWindow for AtMost {
 }
 fn at_most(limit: u64) -> TcpConfig {
     TcpConfig {
-        receive_window: Some(Arc::new(move || AtMost(limit))),
+        receive_window: Some(Arc::new(move || Box::new(AtMost(limit)))),
         ..plain()
     }
 }
@@ -394,7 +394,7 @@ fn a_window_kept_below_a_segment_does_not_wait_for_a_probe() {
         }
     }
     let mut l = Lone::established(TcpConfig {
-        receive_window: Some(Arc::new(|| Small)),
+        receive_window: Some(Arc::new(|| Box::new(Small))),
         ..plain()
     });
     let closed = Lone::one(l.recv(text(0, 0, &[1; 600])));

@@ -147,7 +147,7 @@ fn a_policy_below_a_unit_of_the_scale_does_not_wedge() {
     }
     for (limit, arrives) in [(1, true), (31, true), (100, true), (0, false)] {
         let config = TcpConfig {
-            receive_window: Some(Arc::new(move || Little(limit))),
+            receive_window: Some(Arc::new(move || Box::new(Little(limit)))),
             ..TcpConfig::default()
         };
         let mut p = Pair::connected(TcpConfig::default(), config);

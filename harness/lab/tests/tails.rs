@@ -7,8 +7,8 @@
 
 mod skip;
 
-use narrows::config::{AckPolicy, TcpConfig};
-use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
+use narrows::config::{AckPolicy, Factory, TcpConfig};
+use narrows::conn::ecn::{EcnFeedback, LinuxDctcp, LinuxDctcp2015};
 use narrows::{ByteCount, Duration, Rate};
 use narrows_experiment::registry::Registry;
 use narrows_lab::LiveError;
@@ -55,7 +55,7 @@ fn calls_until(
     }
 }
 
-fn calls(receiver: Arc<dyn EcnFeedbackFactory>) -> Result<TailsRun, LiveError> {
+fn calls(receiver: Factory<dyn EcnFeedback>) -> Result<TailsRun, LiveError> {
     let registry = Registry::default();
     let tcp = TcpConfig {
         congestion: registry.congestion.get("dctcp:floor=1").unwrap(),
@@ -76,11 +76,11 @@ fn calls(receiver: Arc<dyn EcnFeedbackFactory>) -> Result<TailsRun, LiveError> {
 /// long as a timeout makes one on each of 27 connections.
 #[test]
 fn the_receiver_of_2015_makes_timeouts_without_a_drop_and_todays_does_not() {
-    let old = match calls(Arc::new(LinuxDctcp2015::default)) {
+    let old = match calls(Arc::new(|| Box::new(LinuxDctcp2015::default()))) {
         Ok(old) => old,
         Err(why) => return skip(&why.to_string()),
     };
-    let today = calls(Arc::new(LinuxDctcp::default)).unwrap();
+    let today = calls(Arc::new(|| Box::new(LinuxDctcp::default()))).unwrap();
     let (old, today) = (old.counts, today.counts);
     assert!(old.marks > 0 && today.marks > 0);
     assert_eq!((old.drops, today.drops), (0, 0));

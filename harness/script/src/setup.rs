@@ -11,7 +11,7 @@ use narrows::config::{
 };
 use narrows::congestion::registry::Registry;
 use narrows::congestion::{CongestionFactory, LocalDropRegistry, RtoFactory};
-use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
+use narrows::conn::ecn::{LinuxDctcp, LinuxDctcp2015};
 use narrows::conn::mtu_probing::MtuProbingMode;
 use narrows::endpoint::challenge::ChallengeLimit;
 use narrows::fast_open::{FastOpenClient, FastOpenKeys};
@@ -459,13 +459,12 @@ fn own(knob: &str, value: &str, tcp: &mut TcpConfig) -> Known {
             tcp.window_count = one_of(value, &counts)?;
         }
         "dctcp_receiver" => {
-            let factory: Option<Arc<dyn EcnFeedbackFactory>> = match value.trim() {
+            tcp.ecn_feedback = match value.trim() {
                 "rfc8257" => None,
-                "linux" => Some(Arc::new(LinuxDctcp::default)),
-                "linux-2015" => Some(Arc::new(LinuxDctcp2015::default)),
+                "linux" => Some(Arc::new(|| Box::new(LinuxDctcp::default()))),
+                "linux-2015" => Some(Arc::new(|| Box::new(LinuxDctcp2015::default()))),
                 _ => return Err("wants one of rfc8257, linux, linux-2015".to_owned()),
             };
-            tcp.ecn_feedback = factory;
         }
         "idle_restart" => {
             let rules = [

@@ -75,22 +75,6 @@ pub enum AckWhen {
     Within(Duration),
 }
 
-/// Makes one policy for each connection. Closures are factories.
-pub trait AcknowledgeFactory: Send + Sync {
-    /// A fresh instance.
-    fn build(&self) -> Box<dyn Acknowledge>;
-}
-
-impl<F, A> AcknowledgeFactory for F
-where
-    F: Fn() -> A + Send + Sync,
-    A: Acknowledge + 'static,
-{
-    fn build(&self) -> Box<dyn Acknowledge> {
-        Box::new(self())
-    }
-}
-
 /// [`AckPolicy`] by bytes, as Linux has it: an acknowledgement leaves once more has come than
 /// `every - 1` full segments hold, or after the delay. So three segments of a byte each wait for the
 /// timer, of which the second would be acknowledged at once by a policy that counts segments
@@ -457,8 +441,7 @@ mod tests {
 
     #[test]
     fn a_policy_of_the_users_own_decides() {
-        let factory: &dyn AcknowledgeFactory = &EveryFourth::default;
-        let mut a = AckState::new(&DELAYED, Some(factory.build()));
+        let mut a = AckState::new(&DELAYED, Some(Box::new(EveryFourth::default())));
         for _ in 0..3 {
             assert_eq!(
                 a.on_data(&DELAYED, B, 1, at(1)),

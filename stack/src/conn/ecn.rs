@@ -6,10 +6,6 @@ use narrows_congestion::EcnNeed;
 use narrows_congestion::hint::cold_path;
 use std::fmt::Debug;
 
-mod linux;
-
-pub use linux::{LinuxDctcp, LinuxDctcp2015};
-
 /// Explicit congestion notification, as configured; a congestion control may ask for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnMode {
@@ -33,7 +29,9 @@ pub trait EcnFeedback: Debug + Send {
     /// Whether acknowledgements carry ECE now.
     fn ece(&self) -> bool;
     /// ECE reports exactly the marked bytes, instead of being a latched signal.
-    fn is_exact(&self) -> bool;
+    fn is_exact(&self) -> bool {
+        true
+    }
 }
 
 /// What a data segment's mark asks of the acknowledgements.
@@ -57,22 +55,6 @@ pub enum MarkEffect {
         /// ECE flips: the ECE for data received before this segment.
         flip: Option<bool>,
     },
-}
-
-/// Makes one feedback for each connection. Closures are factories.
-pub trait EcnFeedbackFactory: Send + Sync {
-    /// A fresh instance.
-    fn build(&self) -> Box<dyn EcnFeedback>;
-}
-
-impl<F, E> EcnFeedbackFactory for F
-where
-    F: Fn() -> E + Send + Sync,
-    E: EcnFeedback + 'static,
-{
-    fn build(&self) -> Box<dyn EcnFeedback> {
-        Box::new(self())
-    }
 }
 
 /// RFC 3168 section 6.1.3: ECE from a mark until CWR.
@@ -118,8 +100,51 @@ impl EcnFeedback for Dctcp {
     fn ece(&self) -> bool {
         self.ce
     }
-    fn is_exact(&self) -> bool {
-        true
+}
+
+// RFC 8257 section 3.2 says what a receiver does when the mark of arriving data changes. Linux
+// had that since 3.18 (`net/ipv4/tcp_dctcp.c`), with faults that four patches of July 2018 mended:
+//
+// | patch | what it mended |
+// |---|---|
+// | `tcp: notify when a delayed ack is sent`, `tcp: fix dctcp delayed ACK schedule` | whether an acknowledgement is delayed was remembered in a flag of DCTCP's own, which one that had left on data did not clear |
+// | `tcp: do not cancel delay-AcK on DCTCP special ACK` | the acknowledgement of what had come before the change counted as that of the changed data, too, which then had none |
+// | `tcp: do not delay ACK in DCTCP upon CE status change` | the changed data was acknowledged when its turn came, not at once |
+// | `tcp: ack immediately when a cwr packet arrives` | a sender whose window is one segment waited for the timer of the delayed acknowledgement |
+
+/// RFC 8257 section 3.2, and a segment that says CWR is acknowledged at once: its sender's window
+/// may be a single one (Linux 4.18 and later).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinuxDctcp(Dctcp);
+
+impl EcnFeedback for LinuxDctcp {
+    fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
+        match self.0.on_data(ip, flags) {
+            MarkEffect::None if flags.contains(Flags::CWR) => MarkEffect::AckNow,
+            effect => effect,
+        }
+    }
+    fn ece(&self) -> bool {
+        self.0.ece()
+    }
+}
+
+/// Linux 3.18 to 4.17, of which the changes of 2015 are part: RFC 8257 with its
+/// faults, to see what they cost; no TCP should be so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinuxDctcp2015(Dctcp);
+
+impl EcnFeedback for LinuxDctcp2015 {
+    fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
+        MarkEffect::Special {
+            flip: match self.0.on_data(ip, flags) {
+                MarkEffect::Flip { before } => Some(before),
+                _ => None,
+            },
+        }
+    }
+    fn ece(&self) -> bool {
+        self.0.ece()
     }
 }
 
@@ -162,12 +187,10 @@ impl EcnState {
         }
     }
 
-    fn feedback(&self) -> &dyn EcnFeedback {
-        match (&self.custom, &self.feedback) {
-            (Some(custom), _) => {
-                cold_path();
-                &***custom
-            }
+    #[inline(never)] // Where it is in use.
+    fn feedback(&mut self) -> &mut dyn EcnFeedback {
+        match (&mut self.custom, &mut self.feedback) {
+            (Some(custom), _) => &mut ***custom,
             (None, Feedback::Classic(f)) => f,
             (None, Feedback::Dctcp(f)) => f,
         }
@@ -201,7 +224,7 @@ impl EcnState {
     }
 
     /// ECE reports exactly the marked bytes.
-    pub(crate) fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&mut self) -> bool {
         self.in_use() && self.feedback().is_exact()
     }
 
@@ -229,27 +252,16 @@ impl EcnState {
     /// A segment with data arrived.
     #[inline]
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
-        match self.in_use() {
-            true => {
-                cold_path();
-                self.heed(ip, flags)
-            }
-            false => MarkEffect::None,
+        if !self.in_use() {
+            return MarkEffect::None;
         }
-    }
-
-    #[inline(never)]
-    fn heed(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
-        match (&mut self.custom, &mut self.feedback) {
-            (Some(custom), _) => custom.on_data(ip, flags),
-            (None, Feedback::Classic(f)) => f.on_data(ip, flags),
-            (None, Feedback::Dctcp(f)) => f.on_data(ip, flags),
-        }
+        cold_path();
+        self.feedback().on_data(ip, flags)
     }
 
     /// Whether acknowledgements carry ECE now.
     #[inline]
-    pub(crate) fn ece(&self) -> bool {
+    pub(crate) fn ece(&mut self) -> bool {
         if !self.in_use() {
             return false;
         }

@@ -11,21 +11,9 @@ use crate::wire::{FastOpenOption, Seq, TcpHeader};
 use core::ops::Range;
 use narrows_congestion::{Duration, Instant};
 
-/// Fast Open of one connection.
+/// Fast Open of an active open.
 #[derive(Clone, Debug)]
-pub(super) struct FastOpen {
-    status: FastOpenStatus,
-    side: Side,
-}
-
-#[derive(Clone, Debug)]
-enum Side {
-    Client(Client),
-    Server(Server),
-}
-
-#[derive(Clone, Debug)]
-struct Client {
+pub(super) struct Client {
     start: FastOpenStart,
     /// Bytes of data that have left on a SYN.
     sent: u64,
@@ -34,8 +22,9 @@ struct Client {
     report: Option<FastOpenReport>,
 }
 
+/// Fast Open of a passive open.
 #[derive(Clone, Copy, Debug)]
-struct Server {
+pub(super) struct Server {
     /// The option of the SYN-ACK.
     answer: Option<FastOpenOption>,
     stage: Stage,
@@ -84,57 +73,43 @@ impl Client {
 impl<T: TcpTypes> Connection<T> {
     /// Use Fast Open for this active open; to be said before anything else.
     pub fn use_fast_open(&mut self, start: FastOpenStart) {
-        let status = if start.takes_data() {
+        self.handshake.fast_open = if start.takes_data() {
             // The SYN waits for data.
             self.handshake.due = false;
             FastOpenStatus::Waiting
         } else {
             FastOpenStatus::Requested
         };
-        let side = Side::Client(Client {
+        self.handshake.client = Some(Box::new(Client {
             start,
             sent: 0,
             too_big: false,
             report: None,
-        });
-        self.handshake.fast_open = Some(Box::new(FastOpen { status, side }));
+        }));
     }
 
     /// How far Fast Open has come.
     pub fn fast_open(&self) -> FastOpenStatus {
-        let fast_open = self.handshake.fast_open.as_ref();
-        fast_open.map_or(FastOpenStatus::Unused, |f| f.status)
+        self.handshake.fast_open
     }
 
-    /// What is known of it, where it is used; asking makes no box.
-    fn fast_open_mut(&mut self) -> Option<&mut FastOpen> {
-        self.handshake.changed()?.fast_open.as_deref_mut()
-    }
-
-    /// The same of an active open.
+    /// What is known of an active open, where it is used; asking makes no box.
     fn client_mut(&mut self) -> Option<(&mut FastOpenStatus, &mut Client)> {
-        let FastOpen { status, side } = self.fast_open_mut()?;
-        match side {
-            Side::Client(client) => Some((status, client)),
-            Side::Server(_) => None,
-        }
+        let handshake = self.handshake.changed()?;
+        Some((&mut handshake.fast_open, handshake.client.as_mut()?))
     }
 
     /// The same of a passive open.
     fn server_mut(&mut self) -> Option<&mut Server> {
-        match &mut self.fast_open_mut()?.side {
-            Side::Server(server) => Some(server),
-            Side::Client(_) => None,
-        }
+        self.handshake.changed()?.server.as_deref_mut()
     }
 
     /// Bytes of data that the SYN can still take along.
     pub fn syn_room(&self) -> u64 {
-        match self.handshake.fast_open.as_deref() {
-            Some(FastOpen {
-                status: FastOpenStatus::Waiting,
-                side: Side::Client(client),
-            }) => u64::from(client.start.room).saturating_sub(self.send_buf.end()),
+        match &self.handshake.client {
+            Some(client) if self.fast_open() == FastOpenStatus::Waiting => {
+                u64::from(client.start.room).saturating_sub(self.send_buf.end())
+            }
             _ => 0,
         }
     }
@@ -160,13 +135,10 @@ impl<T: TcpTypes> Connection<T> {
         if self.handshake.retries > 0 {
             return;
         }
-        let state = self.state;
-        let Some(FastOpen { status, side }) = self.fast_open_mut() else {
-            return;
-        };
-        let option = match (state, &*side) {
-            (State::SynSent, Side::Client(client)) if !client.too_big => client.start.option,
-            (State::SynReceived(Origin::Passive), Side::Server(server)) => server.answer,
+        let handshake = &mut *self.handshake;
+        let option = match (self.state, &handshake.client, &handshake.server) {
+            (State::SynSent, Some(client), _) if !client.too_big => client.start.option,
+            (State::SynReceived(Origin::Passive), _, Some(server)) => server.answer,
             _ => return,
         };
         if let Some(option) = option {
@@ -174,18 +146,18 @@ impl<T: TcpTypes> Connection<T> {
             if tcp.options.wire_len() > MAX_OPTIONS_LEN {
                 // No room: an ordinary handshake.
                 tcp.options.unknown = None;
-                if let Side::Client(_) = side {
-                    *status = FastOpenStatus::Unused;
+                if handshake.client.is_some() {
+                    handshake.fast_open = FastOpenStatus::Unused;
                 }
                 return;
             }
         }
-        if let Side::Client(client) = side
+        if let Some(client) = &mut handshake.client
             && client.start.takes_data()
         {
             let len = queued.min(u64::from(client.start.room));
             client.sent = client.sent.max(len);
-            *status = match len {
+            handshake.fast_open = match len {
                 0 => FastOpenStatus::Requested,
                 _ => FastOpenStatus::Sent,
             };
@@ -195,10 +167,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// SEG.ACK acknowledges our SYN, and nothing that was not sent with or after it.
     pub(super) fn acknowledges_syn(&self, ack: Seq) -> bool {
-        let sent = match self.handshake.fast_open.as_deref().map(|f| &f.side) {
-            Some(Side::Client(client)) => client.sent,
-            Some(Side::Server(_)) => self.snd.nxt().saturating_sub(1),
-            None => 0,
+        let sent = match (&self.handshake.client, &self.handshake.server) {
+            (Some(client), _) => client.sent,
+            (None, Some(_)) => self.snd.nxt().saturating_sub(1),
+            (None, None) => 0,
         };
         u64::from(ack.since(self.iss + 1)) <= sent
     }
@@ -280,14 +252,12 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn serve_fast_open(&mut self, answer: Option<FastOpenOption>, stage: Stage, since: Instant) {
-        let side = Side::Server(Server {
+        self.handshake.server = Some(Box::new(Server {
             answer,
             stage,
             told: false,
             since,
-        });
-        let status = FastOpenStatus::Unused;
-        self.handshake.fast_open = Some(Box::new(FastOpen { status, side }));
+        }));
     }
 
     /// The SYN of a passive open is vouched for: its data is the user's, who may answer before the
@@ -306,9 +276,7 @@ impl<T: TcpTypes> Connection<T> {
             self.recv_buf.write(0, text.slice(0..kept));
             self.rcv_nxt = kept as u64;
             self.on_new_text(kept as u64, now);
-            if let Some(fast_open) = &mut self.handshake.fast_open {
-                fast_open.status = FastOpenStatus::Accepted;
-            }
+            self.handshake.fast_open = FastOpenStatus::Accepted;
         }
         self.begin_sending(None, now);
         self.window.init(syn.window, false, syn.seq, 1);
@@ -317,8 +285,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The user has this connection, though its handshake may not be complete.
     pub(crate) fn is_early(&self) -> bool {
-        let side = self.handshake.fast_open.as_deref().map(|f| &f.side);
-        matches!(side, Some(Side::Server(server)) if server.stage != Stage::Ordinary)
+        let server = self.handshake.server.as_ref();
+        server.is_some_and(|server| server.stage != Stage::Ordinary)
     }
 
     /// Whether the user has been told of an early connection; it has from now on.

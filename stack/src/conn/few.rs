@@ -52,7 +52,16 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
             Err(tree) => (&[][..], Some(tree)),
         };
         let tree = tree.into_iter().flatten().map(|(k, v)| (*k, *v));
-        list.iter().copied().chain(tree)
+        tree.chain(list.iter().copied())
+    }
+
+    /// The values of the last `most`, the very last first.
+    #[inline]
+    pub(super) fn last(&self, most: usize, mut each: impl FnMut(V)) {
+        match self.listed() {
+            Ok(list) => list.iter().rev().take(most).for_each(|e| each(e.1)),
+            Err(tree) => last(tree, most, &mut each),
+        }
     }
 
     pub(super) fn get(&self, key: K) -> Option<V> {
@@ -60,16 +69,6 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
             Ok(list) => list.iter().find(|e| e.0 == key).map(|e| e.1),
             Err(tree) => tree.get(&key).copied(),
         }
-    }
-
-    pub(super) fn get_mut(&mut self, key: K) -> Option<&mut V> {
-        let list = match self {
-            Self::Nothing => return None,
-            Self::One(entry) => slice::from_mut(entry),
-            Self::List(list) => list,
-            Self::Tree(tree) => return tree.get_mut(&key),
-        };
-        list.iter_mut().find(|e| e.0 == key).map(|e| &mut e.1)
     }
 
     /// The last entry at or below `key`.
@@ -150,6 +149,11 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
 // What is done to many is out of the way of few.
 
 #[cold]
+fn last<K, V: Copy>(tree: &BTreeMap<K, V>, most: usize, each: &mut dyn FnMut(V)) {
+    tree.values().rev().take(most).for_each(|v| each(*v));
+}
+
+#[cold]
 fn last_to<K: Ord + Copy, V: Copy>(tree: &BTreeMap<K, V>, key: K) -> Option<(K, V)> {
     tree.range(..=key).next_back().map(|(k, v)| (*k, *v))
 }
@@ -207,7 +211,6 @@ mod tests {
                 prop_assert_eq!((few.len(), few.is_empty()), (all.len(), all.is_empty()));
                 for k in 0..13 {
                     prop_assert_eq!(few.get(k), tree.get(&k).copied());
-                    prop_assert_eq!(few.get_mut(k).copied(), few.get(k));
                     prop_assert_eq!(few.last_to(k), all.iter().copied().rfind(|e| e.0 <= k));
                     prop_assert_eq!(few.first_from(k), all.iter().copied().find(|e| e.0 >= k));
                 }

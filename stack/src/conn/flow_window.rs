@@ -21,22 +21,6 @@ pub trait ReceiveWindow: Debug + Send {
     }
 }
 
-/// Makes one receive-window policy for each connection. Closures are factories.
-pub trait ReceiveWindowFactory: Send + Sync {
-    /// A fresh instance.
-    fn build(&self) -> Box<dyn ReceiveWindow>;
-}
-
-impl<F, W> ReceiveWindowFactory for F
-where
-    F: Fn() -> W + Send + Sync,
-    W: ReceiveWindow + 'static,
-{
-    fn build(&self) -> Box<dyn ReceiveWindow> {
-        Box::new(self())
-    }
-}
-
 /// The receiving side's window.
 #[derive(Debug)]
 pub(crate) struct OfferedWindow {

@@ -1,6 +1,6 @@
 //! Opening a connection: our SYN, the peer's, and what they agree on (RFC 9293 section 3.5).
 
-use super::fast_open::FastOpen;
+use super::fast_open::{Client, Server};
 use super::icmp::SoftError;
 use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
@@ -8,6 +8,7 @@ use super::user::Kind as EventKind;
 use super::{Connection, Fin, TcpTypes, Text, tracer};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{TcpConfig, WindowCount};
+use crate::fast_open::FastOpenStatus;
 use crate::recovery::SenderPolicy;
 use crate::sparse::begins;
 use crate::trace::{TimeoutCause, TraceEvent};
@@ -37,7 +38,9 @@ begins! {
         pub(super) peer_fin: bool = false,
         /// TSval of a segment that a RST answers in SYN-SENT.
         pub(super) refused_tsval: Option<u32> = None,
-        pub(super) fast_open: Option<Box<FastOpen>> = None,
+        pub(super) fast_open: FastOpenStatus = FastOpenStatus::Unused,
+        pub(super) client: Option<Box<Client>> = None,
+        pub(super) server: Option<Box<Server>> = None,
         /// When it was given up.
         pub(super) over_at: Instant = Instant::ZERO,
     }
@@ -223,7 +226,8 @@ impl<T: TcpTypes> Connection<T> {
     /// All is told of the handshake; of an ordinary one nothing needs to be kept.
     pub(super) fn forget_handshake(&mut self) {
         let of = &*self.handshake;
-        if of.retries == 0 && of.asked_again == 0 && of.fast_open.is_none() {
+        let ordinary = of.client.is_none() && of.server.is_none();
+        if of.retries == 0 && of.asked_again == 0 && ordinary {
             self.handshake.forget();
         }
     }

@@ -335,7 +335,7 @@ impl<T: TcpTypes> Connection<T> {
         self.path_mtu.forget_arrived(payload);
         if let Some(search) = self.path_mtu.search_mut() {
             search.on_too_big(mtu, now);
-            self.drop_mtu_probe();
+            self.snd.forget_mtu_probe();
         }
         // While opening there is nothing to cut yet: the peer's SYN finds the limit.
         if matches!(self.state, State::SynSent) {

@@ -4,7 +4,7 @@
 use super::state::State;
 use super::{Connection, TcpTypes, payload_mss};
 use crate::buffer::SendBuffer;
-use narrows_congestion::{CaState, CongestionControl, Duration, Instant};
+use narrows_congestion::{CongestionControl, Duration, Instant};
 
 /// Timestamps are in use ([`TcpInfo::tcpi_options`]).
 pub const TCPI_OPT_TIMESTAMPS: u8 = 1;
@@ -116,13 +116,7 @@ impl TcpInfo {
         let sent = snd.nxt().saturating_sub(1).min(conn.send_buf.end());
         Self {
             tcpi_state: state_number(conn.state()),
-            tcpi_ca_state: match snd.ca_state() {
-                CaState::Open => 0,
-                CaState::Disorder => 1,
-                CaState::Cwr => 2,
-                CaState::Recovery => 3,
-                CaState::Loss => 4,
-            },
+            tcpi_ca_state: snd.ca_state() as u8,
             tcpi_retransmits: u8::try_from(snd.retries()).unwrap_or(u8::MAX),
             tcpi_options: conn.option_bits(),
             tcpi_snd_wscale: conn.window.shift(),
@@ -184,7 +178,7 @@ pub fn state_number(state: State) -> u8 {
 
 impl<T: TcpTypes> Connection<T> {
     fn option_bits(&self) -> u8 {
-        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let bit = |on: bool, bit: u8| u8::from(on) * bit;
         // Both sides' SYNs had the option, be the shifts 0.
         let is_scaled = self.config.window_scaling && self.peer_offers.wscale.is_some();
         bit(self.ts.in_use(), TCPI_OPT_TIMESTAMPS)

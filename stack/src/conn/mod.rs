@@ -240,16 +240,20 @@ impl<T: TcpTypes> Connection<T> {
             &config,
             &FlowStart::new(mss, config.initial_window.bytes(mss)),
         );
-        let custom = config.ecn_feedback.as_ref().map(|f| f.build());
+        let custom = config.ecn_feedback.as_ref().map(|f| f());
         let ecn = EcnState::new(config.ecn, cc.needs().ecn, custom);
-        let offers = config.receive_window.as_ref().map(|f| f.build());
+        let offers = config.receive_window.as_ref().map(|f| f());
+        let remembered = opening.metrics.srtt.zip(opening.metrics.rttvar);
+        let rtt = remembered.map_or_else(RttEstimator::new, |(srtt, rttvar)| {
+            RttEstimator::seed(srtt, rttvar)
+        });
         let snd = Sender::new(
             1,
             mss,
             handshake::sender_policy(&config, false),
             cc,
             T::rto(&config),
-            remembered_rtt(&opening.metrics),
+            rtt,
             config.detector.build(),
             opening.seed,
         );
@@ -283,7 +287,7 @@ impl<T: TcpTypes> Connection<T> {
             offered: OfferedWindow::new(config.buffers.recv, config.buffers.window_clamp, offers),
             peer_fin: Sparse::NONE,
             fin_received: false,
-            ack: AckState::new(&config.ack, config.acknowledge.as_ref().map(|f| f.build())),
+            ack: AckState::new(&config.ack, config.acknowledge.as_ref().map(|f| f())),
             mss_out: config.mss,
             path_mtu: PathMtu::new(opening.metrics.path_mtu),
             sack: false,
@@ -456,8 +460,8 @@ impl<T: TcpTypes> Connection<T> {
         if matches!(self.state, State::Closed(_)) {
             return;
         }
-        if self.handshake.fast_open.is_some() {
-            self.handshake.over_at = now;
+        if let Some(handshake) = self.handshake.changed() {
+            handshake.over_at = now;
         }
         self.set_state(State::Closed(reason), now);
         self.timers.stop_all();
@@ -487,14 +491,6 @@ impl<T: TcpTypes> Debug for Connection<T> {
             .field("snd_nxt", &self.snd.nxt())
             .field("rcv_nxt", &self.rcv_nxt)
             .finish_non_exhaustive()
-    }
-}
-
-/// The RTT estimate to start with (RFC 9040).
-fn remembered_rtt(metrics: &PathMetrics) -> RttEstimator {
-    match (metrics.srtt, metrics.rttvar) {
-        (Some(srtt), Some(rttvar)) => RttEstimator::seed(srtt, rttvar),
-        _ => RttEstimator::new(),
     }
 }
 

@@ -86,8 +86,6 @@ pub(super) struct MtuSearch {
     high: u32,
     /// That is no guess from a probe that was lost: the peer's MSS or a router says so.
     told: bool,
-    /// The probe that is outstanding.
-    probe: Option<u32>,
     /// Probes of this size in a row told nothing.
     tries: (u32, u8),
     /// When something was last learnt.
@@ -101,7 +99,6 @@ impl MtuSearch {
         Self {
             high: limit,
             told: true,
-            probe: None,
             tries: (0, 0),
             since: now,
             rest: now,
@@ -111,7 +108,6 @@ impl MtuSearch {
     /// Begins anew, with what may pass at most.
     pub(super) fn restart(&mut self, limit: u32, now: Instant) {
         *self = Self {
-            probe: self.probe,
             rest: self.rest,
             ..Self::new(limit, now)
         };
@@ -120,7 +116,7 @@ impl MtuSearch {
     /// The size to try next, where `low` passes: halfway (RFC 4821 section 7.3), or what a router
     /// said, or in the end what should pass.
     fn next(&self, low: u32, threshold: u16) -> Option<u32> {
-        if self.probe.is_some() || self.high <= low {
+        if self.high <= low {
             return None;
         }
         if self.high - low >= u32::from(threshold) {
@@ -161,6 +157,11 @@ impl<T: TcpTypes> Connection<T> {
     /// Bytes of the IP packet with a full segment of `mss`.
     pub(super) fn packet_of(&self, mss: u16) -> u32 {
         u32::from(mss) + 20 + self.ip_header() as u32
+    }
+
+    /// Bytes of that of a probe.
+    fn probe_of(&self, payload: u64) -> u32 {
+        self.packet_of(0) + (payload + self.options()) as u32
     }
 
     /// The largest packet that the peer, our own link and the routers admit.
@@ -215,7 +216,7 @@ impl<T: TcpTypes> Connection<T> {
             .search
             .get_or_insert_with(|| MtuSearch::new(limit, now))
             .restart(limit, now);
-        self.drop_mtu_probe();
+        self.snd.forget_mtu_probe();
         self.path_mtu.forget_arrived(payload);
         self.handle_path_mtu(now, self.packet_of(mss) as usize, self.ip_header());
     }
@@ -225,7 +226,7 @@ impl<T: TcpTypes> Connection<T> {
     /// ACKs (RFC 4821 section 7.4).
     #[cold]
     pub(super) fn mtu_probe(&mut self, len: u64, allowance: ByteCount, now: Instant) -> NextProbe {
-        let Some((size, payload)) = self.next_mtu_probe(len, now) else {
+        let Some(payload) = self.next_mtu_probe(len, now) else {
             return NextProbe::None;
         };
         if self.usable().min(allowance.get()) < payload {
@@ -234,15 +235,12 @@ impl<T: TcpTypes> Connection<T> {
                 false => NextProbe::Wait,
             };
         }
-        if let Some(search) = self.path_mtu.search_mut() {
-            search.probe = Some(size);
-        }
         self.exceptions.change().mtu_probes += 1;
         NextProbe::Payload(payload)
     }
 
-    /// Size and payload of the probe that the search wants and the flow can bear.
-    fn next_mtu_probe(&mut self, len: u64, now: Instant) -> Option<(u32, u64)> {
+    /// Payload of the probe that the search wants and the flow can bear.
+    fn next_mtu_probe(&mut self, len: u64, now: Instant) -> Option<u64> {
         let probing = self.config.mtu_probing;
         let (low, limit) = (self.packet_of(self.mss_out), self.mtu_limit());
         let mss = self.snd.mss().get();
@@ -264,24 +262,20 @@ impl<T: TcpTypes> Connection<T> {
             halfway if halfway + follow > cwnd => halfway.min(2 * mss),
             halfway => halfway,
         };
-        let size = low + (payload - mss) as u32;
         let needed = payload + follow;
         let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
-        (queued.min(self.window.wnd()).min(cwnd) >= needed).then_some((size, payload))
+        (queued.min(self.window.wnd()).min(cwnd) >= needed).then_some(payload)
     }
 
     /// What has become of the probe that is outstanding, if that is known (RFC 4821 section 7.6).
     #[cold]
     pub(super) fn settle_mtu_probe(&mut self, now: Instant) {
-        let Some(fate) = self.snd.take_mtu_probe_fate() else {
+        let Some((fate, payload)) = self.snd.take_mtu_probe_fate() else {
             return;
         };
-        let low = self.packet_of(self.mss_out);
+        let (low, size) = (self.packet_of(self.mss_out), self.probe_of(payload));
         let headway = self.mtu_probe_headway();
         let Some(search) = self.path_mtu.search_mut() else {
-            return;
-        };
-        let Some(size) = search.probe.take() else {
             return;
         };
         match fate {
@@ -326,14 +320,15 @@ impl<T: TcpTypes> Connection<T> {
     /// for that (RFC 8899 section 4.6.2). False: it is none, or less than other segments passes.
     pub(super) fn is_probe_too_big(&mut self, at: AbsSeq, mtu: u32, now: Instant) -> bool {
         let low = self.packet_of(self.mss_out);
-        if !self.snd.is_mtu_probe(at) || (1..low).contains(&mtu) {
+        let probe = self
+            .snd
+            .mtu_probe_at(at)
+            .filter(|_| !(1..low).contains(&mtu));
+        let Some(size) = probe.map(|payload| self.probe_of(payload)) else {
             return false;
-        }
+        };
         let headway = self.mtu_probe_headway();
-        if let Some(search) = self.path_mtu.search_mut()
-            && let Some(size) = search.probe.filter(|size| mtu < *size)
-        {
-            search.probe = None;
+        if let Some(search) = self.path_mtu.search_mut().filter(|_| mtu < size) {
             search.rest = now + headway;
             search.on_lost(size, now);
             if mtu > 0 {
@@ -346,22 +341,12 @@ impl<T: TcpTypes> Connection<T> {
         true
     }
 
-    /// The probe never left, or is of the past: it tells nothing.
-    pub(super) fn drop_mtu_probe(&mut self) {
-        self.snd.forget_mtu_probe();
-        if let Some(search) = self.path_mtu.search_mut() {
-            search.probe = None;
-        }
-    }
-
     /// Payload of the segments into which a device cuts the packet: a probe is not cut.
     #[inline]
     pub(crate) fn cut_at(&self, out: &Output) -> ByteCount {
         let (mss, len) = (self.snd.mss(), out.payload_len());
-        if len > mss.get() && self.snd.is_mtu_probe(out.payload.start + 1) {
-            return ByteCount::new(len);
-        }
-        mss
+        let is_probe = len > mss.get() && self.snd.mtu_probe_at(out.payload.start + 1).is_some();
+        if is_probe { ByteCount::new(len) } else { mss }
     }
 }
 

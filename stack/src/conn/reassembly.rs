@@ -8,7 +8,6 @@ use super::few::Few;
 use crate::wire::{SackBlock, SackBlocks, Seq};
 use core::cmp::Ordering;
 use core::ops::Range;
-use narrows_congestion::hint::cold_path;
 
 /// What [`Reassembly::insert`] made of a segment's text.
 #[must_use]
@@ -76,8 +75,7 @@ pub struct Reassembly {
     disorder: Option<Box<Disorder>>,
 }
 
-/// What is held beyond RCV.NXT, and what is to be told of it. As long as segments continue one range,
-/// which is the rule behind a loss, neither order is looked at.
+/// What is held beyond RCV.NXT, and what is to be told of it.
 #[derive(Clone, Debug, Default)]
 struct Disorder {
     /// Disjoint, not touching, all beyond RCV.NXT.
@@ -85,23 +83,8 @@ struct Disorder {
     /// Where the ranges begin, by `latest`: the order of the SACK blocks.
     recent: Few<Place, u64>,
     insertions: u64,
-    bytes: u64,
     /// The duplicate to report in the next SACK option, once.
     dsack: Option<Range<u64>>,
-    latest: Option<Latest>,
-    /// The first of `recent`, four at most, as long as they are the same.
-    blocks: [(u64, u64); 4],
-    /// How many those are; none if they are to be looked for.
-    known: usize,
-}
-
-/// The range that a segment fell into last. Most of those beyond a gap continue it.
-#[derive(Clone, Copy, Debug)]
-struct Latest {
-    start: u64,
-    end: u64,
-    /// No other begins before this.
-    until: u64,
 }
 
 impl Reassembly {
@@ -130,7 +113,7 @@ impl Reassembly {
 
     /// How many bytes beyond RCV.NXT are held.
     pub fn bytes(&self) -> u64 {
-        self.disorder.as_ref().map_or(0, |d| d.bytes)
+        self.ranges().map(|held| held.end - held.start).sum()
     }
 
     /// Bytes of memory owned, at most.
@@ -218,6 +201,7 @@ impl Reassembly {
 }
 
 impl Disorder {
+    #[inline(never)] // Most segments are in order.
     fn insert(
         &mut self,
         range: Range<u64>,
@@ -226,33 +210,7 @@ impl Disorder {
         mut store: impl FnMut(Range<u64>),
     ) -> Inserted {
         let Range { start, end } = range;
-        if let Some(latest) = &mut self.latest
-            && latest.end == start
-            && latest.until > end
-            && let Some(held) = self.held.get_mut(Place(latest.start))
-        {
-            latest.end = end;
-            held.end = end;
-            self.bytes += end - start;
-            self.blocks[0].1 = end;
-            store(start..end);
-            return Inserted::OutOfOrder;
-        }
-        self.insert_elsewhere(start..end, rcv_nxt, max_ranges, store)
-    }
-
-    /// The same where it does not continue the range that the latest segment fell into.
-    #[inline(never)]
-    fn insert_elsewhere(
-        &mut self,
-        range: Range<u64>,
-        rcv_nxt: u64,
-        max_ranges: usize,
-        mut store: impl FnMut(Range<u64>),
-    ) -> Inserted {
-        let Range { start, end } = range;
         if start < rcv_nxt {
-            cold_path();
             self.note_duplicate(start..end.min(rcv_nxt));
             if end <= rcv_nxt {
                 return Inserted::Duplicate;
@@ -260,30 +218,22 @@ impl Disorder {
         }
         let from = start.max(rcv_nxt);
         // What it touches or overlaps: a range that begins before it, and those that begin in it.
-        let below = (self.held.last_to(Place(from)))
-            .map(|(start, held)| (start.0, held))
-            .filter(|(_, held)| held.end >= from);
+        let below = (self.held.last_to(Place(from))).filter(|(_, held)| held.end >= from);
         let next_within = |held: &Ranges| {
             let next = held.first_from(Place(from + 1));
-            next.map(|(start, held)| (start.0, held))
-                .filter(|(start, _)| *start <= end)
+            next.filter(|(start, _)| start.0 <= end)
         };
-        if self.held.len() >= max_ranges
-            && start > rcv_nxt
-            && below.is_none()
-            && next_within(&self.held).is_none()
-        {
-            cold_path();
+        let mut joined = below.or_else(|| next_within(&self.held));
+        if self.held.len() >= max_ranges && start > rcv_nxt && joined.is_none() {
             return Inserted::TooManyRanges;
         }
 
         let had_gap = !self.held.is_empty();
         let nothing_new = below.is_some_and(|(_, held)| held.end >= end);
-        let mut merged = below.map_or(from, |(start, _)| start)..end;
+        let mut merged = below.map_or(from, |(start, _)| start.0)..end;
         let mut at = from;
         let mut duplicate = None;
-        let mut joined = below.or_else(|| next_within(&self.held));
-        while let Some((held_start, held)) = joined {
+        while let Some((Place(held_start), held)) = joined {
             if at < held_start {
                 store(at..held_start);
             }
@@ -294,7 +244,6 @@ impl Disorder {
             at = at.max(held.end);
             merged.end = merged.end.max(held.end);
             if held_start > from {
-                cold_path();
                 self.forget(held_start);
             }
             joined = next_within(&self.held);
@@ -305,13 +254,12 @@ impl Disorder {
         if let Some(overlap) = duplicate
             && start >= rcv_nxt
         {
-            cold_path();
             self.note_duplicate(overlap);
         }
 
         if start <= rcv_nxt {
             if let Some((start, _)) = below {
-                self.forget(start);
+                self.forget(start.0);
             }
             let rcv_nxt = merged.end;
             return match had_gap {
@@ -329,7 +277,6 @@ impl Disorder {
     /// A segment has fallen into `range`, which is held from now on; it `was` less, or is new.
     fn hold(&mut self, range: Range<u64>, was: Option<Held>) {
         let Range { start, end } = range;
-        self.bytes += end - was.map_or(start, |held| held.end);
         let latest = match was {
             // The latest before, too.
             Some(held) if held.latest.0 + 1 == self.insertions => held.latest,
@@ -344,53 +291,31 @@ impl Disorder {
             }
         };
         self.held.insert(Place(start), Held { end, latest });
-        let next = self.held.first_from(Place(end));
-        let until = next.map_or(u64::MAX, |(start, _)| start.0);
-        self.latest = Some(Latest { start, end, until });
-        self.known = 0;
     }
 
     /// The range that begins at `start` is held no more.
     fn forget(&mut self, start: u64) {
         if let Some(held) = self.held.remove(Place(start)) {
             self.recent.remove(held.latest);
-            self.bytes -= held.end - start;
-            self.latest = self.latest.filter(|latest| latest.start != start);
-            self.known = 0;
         }
     }
 
     fn sack_blocks(&mut self, to_seq: impl Fn(u64) -> Seq, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
-        let max = max.min(4);
-        let mut report = |start, end| {
+        let mut report = |range: Range<u64>| {
             blocks.push(SackBlock {
-                start: to_seq(start),
-                end: to_seq(end),
-            });
+                start: to_seq(range.start),
+                end: to_seq(range.end),
+            })
         };
         let dsack = self.dsack.take();
-        if let Some(d) = &dsack {
-            report(d.start, d.end);
-        }
-        if self.known == 0 {
-            self.find_blocks();
-        }
-        let room = max - usize::from(dsack.is_some());
-        for (start, end) in self.blocks.iter().take(self.known.min(room)) {
-            report(*start, *end);
-        }
-        blocks
-    }
-
-    #[inline(never)] // Once, as long as one range grows.
-    fn find_blocks(&mut self) {
-        for (block, (_, start)) in self.blocks.iter_mut().zip(self.recent.iter().rev()) {
+        let told = usize::from(dsack.is_some_and(&mut report));
+        self.recent.last(max.min(4) - told, |start| {
             if let Some(held) = self.held.get(Place(start)) {
-                *block = (start, held.end);
-                self.known += 1;
+                report(start..held.end);
             }
-        }
+        });
+        blocks
     }
 
     fn note_duplicate(&mut self, range: Range<u64>) {

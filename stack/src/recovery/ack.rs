@@ -15,7 +15,7 @@ use narrows_congestion::{
 };
 
 /// What an acceptable acknowledgement says, unwrapped and checked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct AckInput<'a> {
     /// When it came.
     pub now: Instant,

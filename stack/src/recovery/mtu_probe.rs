@@ -51,9 +51,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }));
     }
 
-    /// The probe that is outstanding starts at `start`.
-    pub fn is_mtu_probe(&self, start: AbsSeq) -> bool {
-        self.outstanding_probe().is_some_and(|p| p.start == start)
+    /// How long the probe is that starts at `start`, if one is outstanding there.
+    pub fn mtu_probe_at(&self, start: AbsSeq) -> Option<u64> {
+        let probe = self.outstanding_probe().filter(|p| p.start == start);
+        probe.map(|p| p.end - p.start)
     }
 
     fn outstanding_probe(&self) -> Option<&MtuProbe> {
@@ -64,14 +65,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             .filter(|p| p.fate.is_none())
     }
 
-    /// What became of the probe, once; `None` if that is not known.
-    pub fn take_mtu_probe_fate(&mut self) -> Option<ProbeFate> {
+    /// What became of the probe, and how long it was, once; `None` if that is not known.
+    pub fn take_mtu_probe_fate(&mut self) -> Option<(ProbeFate, u64)> {
         let probe = self.rare.asked.mtu_probe.as_deref()?;
         let arrived =
             probe.end <= self.una() || self.board.get(probe.start).is_some_and(|s| s.is_sacked());
         let fate = probe.fate.or(arrived.then_some(ProbeFate::Delivered))?;
+        let len = probe.end - probe.start;
         self.forget_mtu_probe();
-        Some(fate)
+        Some((fate, len))
     }
 
     /// It never left, or nobody asks any more.
@@ -115,7 +117,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return segment;
         }
         cold_path();
-        if self.is_mtu_probe(segment.start) {
+        if self.mtu_probe_at(segment.start).is_some() {
             self.settle_probe(match self.episode {
                 Episode::Loss { .. } => ProbeFate::TimedOut,
                 _ => ProbeFate::Inconclusive,

@@ -5,12 +5,12 @@ use super::spec::{AckCount, DctcpReceiver, DelayedAck, EcnUse, PrrUse, SackUse, 
 use crate::registry::Registry;
 use narrows::ByteCount;
 use narrows::config::{
-    AckPolicy, Buffers, EcnMode, InitialWindow, RecoverySending, SpuriousDetection, TcpConfig,
-    TimestampMode,
+    AckPolicy, Buffers, EcnMode, Factory, InitialWindow, RecoverySending, SpuriousDetection,
+    TcpConfig, TimestampMode,
 };
 use narrows::congestion::{CongestionFactory, EcnNeed, FlowStart};
-use narrows::conn::acknowledge::{AcknowledgeFactory, FullSegments};
-use narrows::conn::ecn::{EcnFeedbackFactory, LinuxDctcp, LinuxDctcp2015};
+use narrows::conn::acknowledge::{Acknowledge, FullSegments};
+use narrows::conn::ecn::{EcnFeedback, LinuxDctcp, LinuxDctcp2015};
 use narrows::recovery::DetectorFactory;
 use std::sync::Arc;
 
@@ -70,24 +70,26 @@ fn need(congestion: &dyn CongestionFactory) -> EcnNeed {
 fn feedback(
     spec: &TcpSpec,
     congestion: &dyn CongestionFactory,
-) -> Option<Arc<dyn EcnFeedbackFactory>> {
+) -> Option<Factory<dyn EcnFeedback>> {
     if need(congestion) != EcnNeed::Dctcp {
         return None;
     }
     match spec.dctcp_receiver {
         DctcpReceiver::Rfc8257 => None,
-        DctcpReceiver::Linux => Some(Arc::new(LinuxDctcp::default)),
-        DctcpReceiver::Linux2015 => Some(Arc::new(LinuxDctcp2015::default)),
+        DctcpReceiver::Linux => Some(Arc::new(|| Box::new(LinuxDctcp::default()))),
+        DctcpReceiver::Linux2015 => Some(Arc::new(|| Box::new(LinuxDctcp2015::default()))),
     }
 }
 
 /// Delayed acknowledgements by bytes, where they are asked for.
-fn acknowledge(spec: &TcpSpec, mtu: u32) -> Option<Arc<dyn AcknowledgeFactory>> {
+fn acknowledge(spec: &TcpSpec, mtu: u32) -> Option<Factory<dyn Acknowledge>> {
     match (spec.ack_count, spec.delayed_ack) {
         (AckCount::Bytes, DelayedAck::On { segments, timeout }) => {
             let options = if spec.timestamps { TIMESTAMPS } else { 0 };
             let full = ByteCount::from(spec.effective_mss(mtu).saturating_sub(options));
-            Some(Arc::new(move || FullSegments::new(segments, full, timeout)))
+            Some(Arc::new(move || {
+                Box::new(FullSegments::new(segments, full, timeout))
+            }))
         }
         (AckCount::Segments, _) | (_, DelayedAck::Off) => None,
     }

@@ -48,13 +48,7 @@ impl Facts<'_> {
         };
         let n = match field {
             "state" => i128::from(state_number(conn.state())),
-            "ca_state" => match sender.ca_state() {
-                CaState::Open => 0,
-                CaState::Disorder => 1,
-                CaState::Cwr => 2,
-                CaState::Recovery => 3,
-                CaState::Loss => 4,
-            },
+            "ca_state" => sender.ca_state() as i128,
             "retransmits" | "backoff" => i128::from(sender.retries()),
             "options" => self.options(conn),
             "snd_wscale" => i128::from(self.seen?.peer.window_scale.unwrap_or(0)),

@@ -42,7 +42,7 @@ struct Sacked {
 impl<T: TcpTypes> Connection<T> {
     /// Whether SEG.ACK is acceptable in a synchronised state.
     pub(super) fn check_ack(&mut self, now: Instant, tcp: &PlainHeader) -> AckCheck {
-        let distance = self.ack_distance(tcp);
+        let distance = i64::from(self.acknowledged_by(tcp) as i32);
         let ahead = self.snd.nxt() - self.snd.una();
         // RFC 5961 section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
         if distance > ahead as i64 || distance < -(self.window.max_wnd() as i64) {
@@ -52,51 +52,58 @@ impl<T: TcpTypes> Connection<T> {
         AckCheck::Acceptable
     }
 
-    /// SEG.ACK - SND.UNA.
-    fn ack_distance(&self, tcp: &PlainHeader) -> i64 {
-        i64::from(tcp.ack.since(self.seq(self.snd.una())) as i32)
+    /// SEG.ACK - SND.UNA on the circle: huge if it is behind.
+    #[inline]
+    pub(super) fn acknowledged_by(&self, tcp: &PlainHeader) -> u32 {
+        tcp.ack.since(self.seq(self.snd.una()))
     }
 
     /// An acceptable acknowledgement.
     pub(super) fn on_ack(&mut self, heard: Heard<'_>, seg: &Placed) {
         let Heard { now, tcp, sack, .. } = heard;
-        let distance = self.ack_distance(tcp);
+        let distance = self.acknowledged_by(tcp) as i32;
         let Ok(acked) = u64::try_from(distance) else {
-            self.on_overtaken_ack(now, sack, distance.unsigned_abs());
-            return;
+            return self.on_overtaken_ack(now, sack, distance.unsigned_abs());
         };
+        let said = self.heed_window(tcp, acked, seg.text_len > 0 || seg.fin);
+        self.hear_ack(now, tcp, sack, said);
+    }
+
+    /// The window that comes with an acknowledgement of `acked` bytes, in a segment with `text` (or a
+    /// FIN) or without.
+    #[inline(always)]
+    pub(super) fn heed_window(&mut self, tcp: &PlainHeader, acked: u64, text: bool) -> Said {
         let ack = self.snd.una() + acked;
         let window_changed = self.window.update(tcp.window, tcp.seq, ack);
         self.hold.release();
-        let said = Said {
+        Said {
             acked,
-            text_or_window: seg.text_len > 0 || seg.fin || window_changed,
-        };
-        let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
-        if ece || !sack.is_empty() || self.snd.is_concerned() {
-            self.tell_sender(now, tcp, sack, said);
+            text_or_window: text || window_changed,
         }
-        self.after_any_ack(now, said);
     }
 
-    /// [`Self::on_ack`] of a segment as predicted, once the window is updated.
+    /// The rest of [`Self::on_ack`] where it is not of a segment as predicted that moves SND.UNA.
     #[inline(always)]
-    pub(super) fn on_predicted_ack(&mut self, now: Instant, tcp: &PlainHeader, said: Said) {
+    pub(super) fn hear_ack(
+        &mut self,
+        now: Instant,
+        tcp: &PlainHeader,
+        sack: &SackBlocks,
+        said: Said,
+    ) {
         let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
-        if said.acked > 0 {
-            return self.on_predicted_progress(now, tcp, ece, said);
-        }
-        if ece || self.snd.is_concerned() {
+        if ece || !sack.is_empty() || self.snd.is_concerned() {
             cold_path();
-            self.tell_sender(now, tcp, &SackBlocks::EMPTY, said);
+            self.tell_sender(now, tcp, sack, said);
         }
         self.after_ack(now, said);
     }
 
-    /// The same where SND.UNA moves.
+    /// The same of a segment as predicted that moves SND.UNA.
     #[inline(never)]
-    fn on_predicted_progress(&mut self, now: Instant, tcp: &PlainHeader, ece: bool, said: Said) {
+    pub(super) fn on_progress(&mut self, now: Instant, tcp: &PlainHeader, said: Said) {
         let ack = self.snd.una() + said.acked;
+        let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
         if !ece && self.snd.is_clean(ack) {
             let trace = &mut tracer(&mut self.trace, now);
             self.snd.on_clean_ack(ack, now, trace);
@@ -114,6 +121,10 @@ impl<T: TcpTypes> Connection<T> {
         let sacked = self.unwrap_sack(sack, ack);
         let tsecr = tcp.timestamps.filter(|_| self.ts.in_use()).map(|t| t.ecr);
         let input = AckInput {
+            now,
+            ack,
+            sack: &sacked.blocks[..sacked.count],
+            dsack: sacked.dsack,
             // A D-SACK says that the peer had the data before: the ACK that it sent then was lost,
             // and its echo is as old as that.
             timestamp_rtt: tsecr
@@ -121,34 +132,12 @@ impl<T: TcpTypes> Connection<T> {
                 .and_then(|e| self.ts.rtt(e, now)),
             tsecr,
             ece: tcp.flags.contains(Flags::ECE) && self.ecn.in_use(),
+            exact_ecn: self.ecn.is_exact(),
             // What answers a probe of a window that admits nothing is no duplicate ACK.
             pure: !said.text_or_window && !self.window_refuses_the_first(),
-            ..self.of_any_ack(now, ack, &sacked)
+            can_send_new: self.can_send_new(ack),
         };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
-    }
-
-    /// What the sender hears of an acknowledgement, whatever it is: that it moves SND.UNA to `ack`, and its
-    /// SACK blocks.
-    fn of_any_ack<'a>(&self, now: Instant, ack: AbsSeq, sacked: &'a Sacked) -> AckInput<'a> {
-        AckInput {
-            now,
-            ack,
-            sack: &sacked.blocks[..sacked.count],
-            dsack: sacked.dsack,
-            timestamp_rtt: None,
-            tsecr: None,
-            ece: false,
-            exact_ecn: self.ecn.is_exact(),
-            pure: false,
-            can_send_new: self.can_send_new(ack),
-        }
-    }
-
-    /// As [`Self::after_ack`], of a segment not as predicted.
-    #[inline(never)]
-    fn after_any_ack(&mut self, now: Instant, said: Said) {
-        self.after_ack(now, said);
     }
 
     /// The sender has heard it: what follows for the rest of the connection.
@@ -170,7 +159,7 @@ impl<T: TcpTypes> Connection<T> {
                 cold_path();
                 self.raise_path_mtu(now);
             }
-            self.on_progress(ack, now);
+            self.on_acked(ack, now);
         }
         if self.window.wnd() > 0 && !self.snd.is_idle() {
             self.timers.stop(Timer::Persist);
@@ -181,13 +170,21 @@ impl<T: TcpTypes> Connection<T> {
     /// An acknowledgement that a later one has overtaken, `behind` SND.UNA. Of what it says only
     /// the SACK blocks can be news (RFC 6675 section 5).
     #[cold]
-    fn on_overtaken_ack(&mut self, now: Instant, sack: &SackBlocks, behind: u64) {
+    fn on_overtaken_ack(&mut self, now: Instant, sack: &SackBlocks, behind: u32) {
         let una = self.snd.una();
-        let sacked = self.unwrap_sack(sack, una.saturating_sub(behind));
+        let sacked = self.unwrap_sack(sack, una.saturating_sub(behind.into()));
         if sacked.count == 0 && sacked.dsack.is_none() {
             return;
         }
-        let input = self.of_any_ack(now, una, &sacked);
+        let input = AckInput {
+            now,
+            ack: una,
+            sack: &sacked.blocks[..sacked.count],
+            dsack: sacked.dsack,
+            exact_ecn: self.ecn.is_exact(),
+            can_send_new: self.can_send_new(una),
+            ..AckInput::default()
+        };
         self.snd.on_ack(&input, &mut tracer(&mut self.trace, now));
         self.settle_mtu_probe(now);
     }
@@ -202,7 +199,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// SND.UNA moved to `ack`.
     #[inline(always)] // A step of two.
-    fn on_progress(&mut self, ack: AbsSeq, now: Instant) {
+    fn on_acked(&mut self, ack: AbsSeq, now: Instant) {
         let data_end = self.send_buf.end() + 1;
         self.send_buf.release(ack.min(data_end) - 1);
         self.trim_later(now);

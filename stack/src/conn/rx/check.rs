@@ -5,7 +5,6 @@ use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes};
 use crate::wire::{Flags, PlainHeader};
 use narrows_congestion::Instant;
-use narrows_congestion::hint::cold_path;
 
 /// A segment's place in the stream, cut to the window.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +36,6 @@ impl<T: TcpTypes> Connection<T> {
             && !rst
             && tcp.seq == self.irs
         {
-            cold_path();
             // Unless the one before has not left yet.
             if !std::mem::replace(&mut self.handshake.due, true) {
                 self.handshake.asked_again = self.handshake.asked_again.saturating_add(1);
@@ -46,7 +44,6 @@ impl<T: TcpTypes> Connection<T> {
         }
         // RFC 5961 section 4.2: a SYN is never a reason to tear down, wherever it lies.
         if syn && !rst {
-            cold_path();
             self.challenge_ack(now);
             return None;
         }
@@ -57,10 +54,7 @@ impl<T: TcpTypes> Connection<T> {
         let len = text_len as i64 + i64::from(syn) + i64::from(fin);
         // Nothing comes after the FIN.
         let edge = match self.fin_received {
-            true => {
-                cold_path();
-                base
-            }
+            true => base,
             false => (self.offered.right_edge() as i64).max(base),
         };
 
@@ -68,14 +62,12 @@ impl<T: TcpTypes> Connection<T> {
         if self.ts.in_use() && !rst {
             match tcp.timestamps {
                 Some(option) if self.ts.rejects(option, now) => {
-                    cold_path();
                     self.unacceptable(now, start, text_len, len);
                     return None;
                 }
                 Some(_) => {}
                 // RFC 7323 section 3.2: a segment without the option is dropped.
                 None => {
-                    cold_path();
                     self.exceptions.change().unacceptable_in += 1;
                     return None;
                 }
@@ -87,7 +79,6 @@ impl<T: TcpTypes> Connection<T> {
             && fin
             && tcp.seq + text_len as u32 + 1 == self.rcv_nxt_seq()
         {
-            cold_path();
             self.ack.force();
             (self.timers).arm(Timer::Linger, now + self.config.lifetimes.time_wait);
             return None;
@@ -103,7 +94,6 @@ impl<T: TcpTypes> Connection<T> {
             _ => start < edge && start + len > base,
         };
         if !acceptable {
-            cold_path();
             if rst {
                 self.exceptions.change().unacceptable_in += 1;
                 return None;
@@ -132,6 +122,7 @@ impl<T: TcpTypes> Connection<T> {
     /// An unacceptable segment, with `text_len` bytes of text from `start` on and `len` sequence
     /// numbers in all, is answered with an ACK that says where we are (RFC 9293 section 3.10.7.4,
     /// first).
+    #[cold]
     fn unacceptable(&mut self, now: Instant, start: i64, text_len: usize, len: i64) {
         let from = start.max(0) as u64;
         let to = (start + text_len as i64).max(0) as u64;

@@ -126,6 +126,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Answer a suspicious segment with an ACK, unless too many were sent (RFC 5961 section 7).
+    #[cold]
     pub(super) fn challenge_ack(&mut self, now: Instant) {
         self.exceptions.change().unacceptable_in += 1;
         let full = ConnectionBudget::new(self.config.challenge_acks);

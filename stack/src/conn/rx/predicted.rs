@@ -4,11 +4,10 @@
 //! a few comparisons, and of the steps of RFC 9293 section 3.10.7.4 those are left that have
 //! something to do for it, in their order.
 
-use super::ack::Said;
 use crate::buffer::Payload;
 use crate::conn::state::State;
 use crate::conn::{Connection, TcpTypes, Text};
-use crate::wire::{Ecn, Flags, PlainHeader};
+use crate::wire::{Ecn, Flags, PlainHeader, SackBlocks};
 use narrows_congestion::Instant;
 
 /// What only few segments of an established connection have.
@@ -26,17 +25,11 @@ impl<T: TcpTypes> Connection<T> {
             && !tcp.flags.intersects(RARE)
             && tcp.seq == self.rcv_seq(self.rcv_nxt)
             && self.rcv_nxt + text_len as u64 <= self.offered.right_edge()
-            && self.acknowledged_by(tcp) <= self.snd.nxt() - self.snd.una()
+            && u64::from(self.acknowledged_by(tcp)) <= self.snd.nxt() - self.snd.una()
             && self.ooo.is_empty()
             && self.peer_fin.is_none()
             && (!self.ts.in_use()
                 || (tcp.timestamps).is_some_and(|option| !self.ts.rejects(option, now)))
-    }
-
-    /// SEG.ACK - SND.UNA on the circle: huge if it is behind.
-    #[inline]
-    fn acknowledged_by(&self, tcp: &PlainHeader) -> u64 {
-        u64::from(tcp.ack.since(self.seq(self.snd.una())))
     }
 
     /// As [`Self::on_predicted`], where the header was whole.
@@ -65,16 +58,12 @@ impl<T: TcpTypes> Connection<T> {
         self.keepalive_sent = 0;
         self.ts.on_segment(tcp, self.ack.last_sent(), now);
         // Fifth, the ACK.
-        let acked = self.acknowledged_by(tcp);
-        let ack = self.snd.una() + acked;
-        let window_changed = self.window.update(tcp.window, tcp.seq, ack);
-        self.hold.release();
         let text_len = text.len();
-        let said = Said {
-            acked,
-            text_or_window: text_len > 0 || window_changed,
-        };
-        self.on_predicted_ack(now, tcp, said);
+        let said = self.heed_window(tcp, self.acknowledged_by(tcp).into(), text_len > 0);
+        match said.acked {
+            0 => self.hear_ack(now, tcp, &SackBlocks::EMPTY, said),
+            _ => self.on_progress(now, tcp, said),
+        }
         self.settle_probe();
         // Seventh, the text.
         if text_len > 0 && !matches!(self.state, State::Closed(_)) {

@@ -22,7 +22,6 @@ impl<T: TcpTypes> Connection<T> {
         let before = self.rcv_nxt;
         let kept = self.room_for_text(start, end);
         if kept < end {
-            cold_path();
             if start <= before {
                 self.offered.retract(kept.max(before));
             }
@@ -42,7 +41,6 @@ impl<T: TcpTypes> Connection<T> {
         });
         match outcome {
             Inserted::InOrder { rcv_nxt } => {
-                cold_path();
                 self.rcv_nxt = rcv_nxt;
                 self.owe_ack(rcv_nxt - before, now);
             }
@@ -57,12 +55,10 @@ impl<T: TcpTypes> Connection<T> {
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::Duplicate => {
-                cold_path();
                 self.exceptions.change().duplicates_in += 1;
                 self.ack.on_disorder(&self.config.ack, now);
             }
             Inserted::TooManyRanges => {
-                cold_path();
                 self.exceptions.change().out_of_order_dropped += 1;
                 self.ack.on_disorder(&self.config.ack, now);
             }

@@ -116,7 +116,7 @@ impl<T: TcpTypes> Connection<T> {
             self.snd.on_cwnd_limited();
             return Due::Nothing;
         }
-        let begun = self.plain_segment(len, now);
+        let begun = self.new_segment(len, false, false, now);
         let (queued, usable) = (queued - len, usable - len);
         if queued == 0 || usable == 0 {
             return Due::Plain(begun, Emitted::Last);

@@ -181,8 +181,16 @@ impl<T: TcpTypes> Connection<T> {
                             return None;
                         }
                     }
+                    if self.snd.is_idle() {
+                        self.after_idle(now);
+                    }
                     let start = self.snd.nxt();
-                    self.new_segment(len, fin, now, out);
+                    let probe = start + len > self.snd.una() + self.window.wnd();
+                    if probe {
+                        self.rare.probe_sent = Sparse::some(start);
+                    }
+                    let begun = self.new_segment(len, fin, probe, now);
+                    self.put_data(begun, now, out);
                     if let NextProbe::Payload(_) = next {
                         self.snd.on_mtu_probe(start);
                     }
@@ -285,35 +293,6 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
-    /// New data, whatever there is of it and beside it.
-    #[inline(never)]
-    fn new_segment(&mut self, len: u64, fin: bool, now: Instant, out: &mut Output) {
-        if self.snd.is_idle() {
-            self.after_idle(now);
-        }
-        let overdue = std::mem::take(&mut self.probe_window);
-        self.timers.stop(Timer::Persist);
-        let start = self.snd.nxt();
-        let data_end = start + len;
-        let mut flags = Flags::ACK;
-        if fin {
-            cold_path();
-            flags |= Flags::FIN;
-        }
-        let drains = len > 0 && data_end == self.send_buf.end() + 1;
-        flags |= Flags::PSH.when(drains && (overdue || self.hold.pushes()));
-        let probe = data_end > self.snd.una() + self.window.wnd();
-        if probe {
-            cold_path();
-            self.rare.probe_sent = Sparse::some(start);
-        } else if len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
-            flags |= Flags::CWR;
-        }
-        self.new_data_left(data_end + u64::from(fin), now);
-        // RFC 3168 section 6.1.6: a window probe is neither ECN-capable nor says CWR.
-        self.segment(start..data_end, flags, !probe, now, out);
-    }
-
     fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) {
         let tsval = self.ts.in_use().then(|| self.ts.clock(now));
         self.snd.on_retransmit(sent.start, now, tsval);
@@ -327,7 +306,8 @@ impl<T: TcpTypes> Connection<T> {
             offset: sent.start - 1,
             bytes: ByteCount::new(data_end - sent.start),
         });
-        self.segment(sent.start..data_end, flags, false, now, out);
+        let begun = self.data(sent.start..data_end, flags, false);
+        self.put_data(begun, now, out);
     }
 
     fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Emitted {
@@ -424,10 +404,10 @@ impl<T: TcpTypes> Connection<T> {
             if let Some(start) = self.snd.nxt().checked_sub(u64::from(back)) {
                 // A burst is many segments: the last of them goes back first.
                 let mut mss = self.snd.mss().get();
-                if self.snd.is_mtu_probe(start) {
+                if self.snd.mtu_probe_at(start).is_some() {
                     mss = mss.max(payload_len as u64);
                     self.exceptions.change().mtu_probes -= 1;
-                    self.drop_mtu_probe();
+                    self.snd.forget_mtu_probe();
                 }
                 let segments = (payload_len as u64).div_ceil(mss).max(1);
                 for k in (0..segments).rev() {

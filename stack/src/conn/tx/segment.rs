@@ -22,25 +22,32 @@ pub(super) struct Begun {
 }
 
 impl<T: TcpTypes> Connection<T> {
-    /// A segment of `len` bytes of new data, within the peer's window, none of it urgent.
+    /// A segment of `len` bytes of new data, and of the FIN if that goes with it; a `probe` is beyond
+    /// the peer's window.
     #[inline(always)]
-    pub(super) fn plain_segment(&mut self, len: u64, now: Instant) -> Begun {
+    pub(super) fn new_segment(&mut self, len: u64, fin: bool, probe: bool, now: Instant) -> Begun {
         self.timers.stop(Timer::Persist);
         let start = self.snd.nxt();
         let end = start + len;
-        let mut flags = Flags::ACK;
-        if end == self.send_buf.end() + 1 && self.hold.pushes() {
-            flags |= Flags::PSH;
-        }
-        if self.snd.take_cwr() && self.ecn.in_use() {
+        let drains = len > 0 && end == self.send_buf.end() + 1;
+        let pushes = std::mem::take(&mut self.probe_window) || self.hold.pushes();
+        let mut flags = Flags::ACK | Flags::FIN.when(fin) | Flags::PSH.when(drains && pushes);
+        // RFC 3168 section 6.1.6: a window probe is neither ECN-capable nor says CWR.
+        if !probe && len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
             flags |= Flags::CWR;
         }
-        self.new_data_left(end, now);
+        self.new_data_left(end + u64::from(fin), now);
+        self.data(start..end, flags, !probe)
+    }
+
+    /// A segment with the bytes of `range`.
+    #[inline(always)]
+    pub(super) fn data(&self, range: Range<AbsSeq>, flags: Flags, new: bool) -> Begun {
         Begun {
-            seq: self.seq(start),
+            seq: self.seq(range.start),
             flags,
-            ecn: self.ecn.codepoint(true),
-            payload: start - 1..end - 1,
+            ecn: self.ecn.codepoint(new),
+            payload: range.start - 1..range.end - 1,
         }
     }
 
@@ -55,27 +62,12 @@ impl<T: TcpTypes> Connection<T> {
         self.look_for_fewer_unsent();
     }
 
-    /// The segment with the bytes of `range`.
+    /// Puts a segment with data, some of which may be urgent, into `out`.
     #[inline(never)]
-    pub(super) fn segment(
-        &mut self,
-        range: Range<AbsSeq>,
-        flags: Flags,
-        new: bool,
-        now: Instant,
-        out: &mut Output,
-    ) {
-        let Range { start, end } = range;
-        let begun = Begun {
-            seq: self.seq(start),
-            flags,
-            ecn: self.ecn.codepoint(new),
-            payload: start - 1..end - 1,
-        };
+    pub(super) fn put_data(&mut self, begun: Begun, now: Instant, out: &mut Output) {
+        let start = begun.payload.start + 1;
         self.put(begun, now, out);
-        if let Some(rare) = self.rare.as_changed()
-            && let Some(up) = rare.snd_up.get()
-        {
+        if let Some(up) = self.rare.as_changed().and_then(|rare| rare.snd_up.get()) {
             cold_path();
             if start < up {
                 out.tcp.flags |= Flags::URG;
