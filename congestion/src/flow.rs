@@ -129,7 +129,8 @@ impl<'a> FlowView<'a> {
     }
 }
 
-/// Where the sender stands between "all is well" and "the timer fired". The names are Linux's.
+/// Where the sender stands between "all is well" and "the timer fired". The names are Linux's,
+/// and the order is that of its numbers (`tcp_ca_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CaState {
     /// Nothing unusual.

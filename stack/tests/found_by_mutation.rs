@@ -391,7 +391,7 @@ fn rfc3168_6_1_2_a_timeout_ends_the_hold() {
 #[test]
 fn rfc3168_6_1_2_the_hold_is_for_new_data() {
     let mut lab = held();
-    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    lab.conn.handle_path_mtu(lab.now, 540);
     let out = lab.pump();
     assert!(
         !out.is_empty() && out[0].offset == 0 && out[0].len == 500,
@@ -563,7 +563,7 @@ fn rfc1191_6_4_sacked_segments_do_not_leave_again() {
     lab.write(4);
     lab.wait(ms(100));
     lab.sack(0, &[(2, 3)]);
-    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    lab.conn.handle_path_mtu(lab.now, 540);
     let mut again = lab.pump();
     again.retain(|o| o.len > 0);
     assert!(again.iter().all(|o| o.segment() != 2), "{again:?}");

@@ -88,7 +88,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Close),
         1 => Just(Step::Release),
         1 => Just(Step::LocalDrop),
-        1 => (0..2_000_usize).prop_map(Step::PathMtu),
+        1 => (0..2_000_u32).prop_map(Step::PathMtu),
     ]
 }
 

@@ -25,7 +25,7 @@ fn state(lab: &Lab) -> CaState {
 
 /// Bytes of payload that leave when packets of more than 500 do not pass any more, and cwnd then.
 fn shrink(lab: &mut Lab) -> (u64, u64) {
-    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    lab.conn.handle_path_mtu(lab.now, 540);
     let left = lab.pump().iter().map(|o| o.len).sum();
     (left, lab.conn.sender().congestion().cwnd().get())
 }
@@ -112,7 +112,7 @@ fn an_undo_does_not_bring_it_back() {
                 lab.conn.handle_local_drop(lab.now, &o.tcp, o.len as usize);
             }
         } else {
-            lab.conn.handle_path_mtu(lab.now, 540, 20);
+            lab.conn.handle_path_mtu(lab.now, 540);
             lab.pump();
         }
         assert!(lab.conn.sender().scoreboard().next_lost().is_some());
@@ -177,7 +177,7 @@ fn a_refusal_ends_the_window_of_a_reduction_earlier() {
 #[test]
 fn what_left_again_in_smaller_segments_is_in_flight_once() {
     let mut lab = flight(textbook("reno"), 20, 20);
-    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    lab.conn.handle_path_mtu(lab.now, 540);
     let again = lab.pump();
     lab.wait(ms(100));
     // The first and the fourth of the small ones are lost.
@@ -203,7 +203,7 @@ fn what_left_again_and_was_judged_lost_is_brought_back() {
         ..stamped(textbook("rack-notlp"))
     };
     let mut lab = flight(config, 20, 20);
-    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    lab.conn.handle_path_mtu(lab.now, 540);
     let again = lab.pump();
     let stamp = again[0].tcp.options.timestamps.unwrap().val;
     lab.wait(ms(100));

@@ -130,10 +130,10 @@ fn options_of_a_syn_do_not_count_later() {
 #[test]
 fn a_smaller_path_mtu_shrinks_segments() {
     let mut l = Lone::established(plain());
-    l.conn.handle_path_mtu(l.now, 540, 20);
+    l.conn.handle_path_mtu(l.now, 540);
     assert!(l.send(&bytes(3_000)).iter().all(|o| o.data.len() <= 500));
-    l.conn.handle_path_mtu(l.now, 9_000, 20);
-    l.conn.handle_path_mtu(l.now, 0, 20);
+    l.conn.handle_path_mtu(l.now, 9_000);
+    l.conn.handle_path_mtu(l.now, 0);
     l.recv(ack(0, 3_000));
     assert!(l.send(&bytes(500)).iter().all(|o| o.data.len() <= 64));
 }

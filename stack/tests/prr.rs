@@ -301,7 +301,7 @@ fn a_reduction_leads_to_the_smaller_window_of_a_smaller_path_mtu() {
     }
     assert_eq!((lab.ssthresh(), state(&lab)), (10, CaState::Recovery));
     lab.log.clear();
-    lab.conn.handle_path_mtu(lab.now, 540, 20);
+    lab.conn.handle_path_mtu(lab.now, 540);
     assert_eq!(lab.conn.sender().mss().get(), MSS / 2);
     lab.pump();
     let cwnd = lab.conn.sender().congestion().cwnd().get();

@@ -384,7 +384,7 @@ fn must_16_the_effective_send_mss_is_the_smaller() {
         let mut l = Lone::established_by(config, syn_ack().mss(theirs));
         assert_eq!(l.send(&bytes(3_000))[0].data.len(), want);
         // The path.
-        l.conn.handle_path_mtu(l.now, 540, 20);
+        l.conn.handle_path_mtu(l.now, 540);
         l.recv(ack(0, 3_000));
         assert_eq!(l.send(&bytes(3_000))[0].data.len(), 500);
     }

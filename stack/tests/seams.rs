@@ -284,7 +284,7 @@ impl Acknowledge for EveryFourth {
 #[test]
 fn an_acknowledgement_policy_of_ones_own() {
     let mut l = Lone::established(TcpConfig {
-        acknowledge: Some(Arc::new(|| Box::new(EveryFourth::default()))),
+        acknowledge: Some(Arc::new(|| Box::new(EveryFourth))),
         ..plain()
     });
     for i in 0..3 {

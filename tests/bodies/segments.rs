@@ -101,7 +101,7 @@ fn step(input: &mut Input<'_>) -> Step {
         8 => Step::Close,
         9 => Step::Release,
         10 => Step::LocalDrop,
-        11 => Step::PathMtu(usize::from(input.u16() % 2_000)),
+        11 => Step::PathMtu(u32::from(input.u16() % 2_000)),
         _ => segment(input),
     }
 }

@@ -179,7 +179,8 @@ pub(crate) struct AckState {
     /// So many quick acknowledgements are left.
     quick: u32,
     last_data: Instant,
-    last_sent: Seq,
+    /// Last.ACK.sent of RFC 7323 section 4.3.
+    pub(super) last_sent: Seq,
     seldom: Option<Box<Seldom>>,
 }
 
@@ -318,12 +319,6 @@ impl AckState {
         }
     }
 
-    /// Last.ACK.sent of RFC 7323 section 4.3.
-    #[inline]
-    pub(crate) fn last_sent(&self) -> Seq {
-        self.last_sent
-    }
-
     /// Nothing is owed any more.
     pub(crate) fn clear(&mut self) {
         self.owed = Owed::Nothing;
@@ -379,7 +374,7 @@ mod tests {
         assert!(a.is_due());
         a.on_sent(Seq(9));
         assert!(!a.is_due());
-        assert_eq!(a.last_sent(), Seq(9));
+        assert_eq!(a.last_sent, Seq(9));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::{Connection, TcpTypes, tracer};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::Instant;
+use narrows_congestion::hint::cold_path;
 
 impl<T: TcpTypes> Connection<T> {
     /// A timer is due; see [`poll_timeout`](Self::poll_timeout). Calling early does nothing.
@@ -90,7 +91,7 @@ impl<T: TcpTypes> Connection<T> {
             return None;
         }
         let on_tick = |at: Option<Instant>| at.map_or(Instant::MAX, |at| self.timers.on_tick(at));
-        let next = (self.timers.next())
+        let next = (self.timers.next)
             .min(on_tick(self.snd.rto_deadline()))
             .min(on_tick(self.snd.pto_deadline()))
             .min(self.snd.reorder_deadline().unwrap_or(Instant::MAX))
@@ -117,13 +118,10 @@ impl<T: TcpTypes> Connection<T> {
     /// by a user who reads on, it may.
     #[inline]
     pub(super) fn limit_orphan(&mut self, now: Instant) {
-        if self.orphan {
-            self.limit_orphan_now(now);
+        if !self.orphan {
+            return;
         }
-    }
-
-    #[cold]
-    fn limit_orphan_now(&mut self, now: Instant) {
+        cold_path();
         let limit = match self.state {
             State::FinWait1 | State::Closing | State::LastAck => self.config.lifetimes.orphan_stall,
             State::FinWait2 => self.config.lifetimes.fin_wait_2,

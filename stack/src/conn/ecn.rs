@@ -166,7 +166,7 @@ pub(crate) struct EcnState {
     offers: bool,
     accepts: bool,
     /// Both ends have agreed to use it.
-    in_use: bool,
+    pub(super) in_use: bool,
 }
 
 impl EcnState {
@@ -204,7 +204,7 @@ impl EcnState {
 
     /// Flags to add to our SYN-ACK.
     pub(crate) fn syn_ack_flags(&self) -> Flags {
-        Flags::ECE.when(self.in_use())
+        Flags::ECE.when(self.in_use)
     }
 
     /// A SYN came: does the peer offer ECN?
@@ -218,14 +218,9 @@ impl EcnState {
         self.in_use |= self.offers && agrees;
     }
 
-    #[inline]
-    pub(crate) fn in_use(&self) -> bool {
-        self.in_use
-    }
-
     /// ECE reports exactly the marked bytes.
     pub(crate) fn is_exact(&mut self) -> bool {
-        self.in_use() && self.feedback().is_exact()
+        self.in_use && self.feedback().is_exact()
     }
 
     /// The IP codepoint for a segment: RFC 3168 marks new data only; DCTCP everything,
@@ -233,7 +228,7 @@ impl EcnState {
     /// section 3.6).
     #[inline]
     pub(crate) fn codepoint(&self, new_data: bool) -> Ecn {
-        if self.in_use() && (self.everything || new_data) {
+        if self.in_use && (self.everything || new_data) {
             Ecn::Ect0
         } else {
             Ecn::NotEct
@@ -242,7 +237,7 @@ impl EcnState {
 
     /// The codepoint of our SYN, or (`answer`) SYN-ACK.
     pub(crate) fn syn_codepoint(&self, answer: bool) -> Ecn {
-        if self.everything && (self.in_use() || !answer) {
+        if self.everything && (self.in_use || !answer) {
             Ecn::Ect0
         } else {
             Ecn::NotEct
@@ -252,7 +247,7 @@ impl EcnState {
     /// A segment with data arrived.
     #[inline]
     pub(crate) fn on_data(&mut self, ip: Ecn, flags: Flags) -> MarkEffect {
-        if !self.in_use() {
+        if !self.in_use {
             return MarkEffect::None;
         }
         cold_path();
@@ -262,7 +257,7 @@ impl EcnState {
     /// Whether acknowledgements carry ECE now.
     #[inline]
     pub(crate) fn ece(&mut self) -> bool {
-        if !self.in_use() {
+        if !self.in_use {
             return false;
         }
         cold_path();
@@ -282,20 +277,20 @@ mod tests {
 
     #[test]
     fn rfc3168_6_1_1_negotiation() {
-        assert!(established(EcnMode::Classic).in_use());
+        assert!(established(EcnMode::Classic).in_use);
         assert!(
-            !established(EcnMode::Accept).in_use(),
+            !established(EcnMode::Accept).in_use,
             "not offered, so not agreed"
         );
         let mut passive = EcnState::new(EcnMode::Accept, EcnNeed::Configured, None);
         passive.on_syn(Flags::SYN | Flags::ECE);
-        assert!(!passive.in_use(), "ECE without CWR on a SYN is no offer");
+        assert!(!passive.in_use, "ECE without CWR on a SYN is no offer");
         passive.on_syn(Flags::SYN | Flags::ECE | Flags::CWR);
-        assert!(passive.in_use());
+        assert!(passive.in_use);
         // A broken peer reflects both bits: not an agreement.
         let mut e = EcnState::new(EcnMode::Classic, EcnNeed::Configured, None);
         e.on_syn_ack(Flags::SYN | Flags::ACK | Flags::ECE | Flags::CWR);
-        assert!(!e.in_use());
+        assert!(!e.in_use);
     }
 
     #[test]

@@ -93,9 +93,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
             Self::Nothing => return *self = Self::One((key, value)),
             Self::One(entry) if entry.0 == key => return entry.1 = value,
             Self::One(entry) => {
-                let mut list = Vec::with_capacity(2);
-                list.push(*entry);
-                *self = Self::List(list);
+                *self = Self::List(vec![*entry]);
             }
             Self::List(_) | Self::Tree(_) => {}
         }
@@ -107,7 +105,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
             }
             if list.len() < FEW {
                 if list.len() == list.capacity() {
-                    list.reserve_exact(list.len().max(1));
+                    list.reserve_exact(list.len());
                 }
                 return list.insert(at, (key, value));
             }
@@ -208,6 +206,11 @@ mod tests {
                 let all: Vec<_> = tree.iter().map(|(k, v)| (*k, *v)).collect();
                 prop_assert_eq!(few.iter().collect::<Vec<_>>(), all.clone());
                 prop_assert!(few.iter().rev().eq(all.iter().rev().copied()));
+                for most in 0..6 {
+                    let mut last = Vec::new();
+                    few.last(most, |v| last.push(v));
+                    prop_assert!(last.into_iter().eq(all.iter().rev().take(most).map(|e| e.1)));
+                }
                 prop_assert_eq!((few.len(), few.is_empty()), (all.len(), all.is_empty()));
                 for k in 0..13 {
                     prop_assert_eq!(few.get(k), tree.get(&k).copied());

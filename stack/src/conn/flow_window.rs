@@ -30,8 +30,9 @@ pub(crate) struct OfferedWindow {
     pub(super) clamp: u64,
     /// By how much the windows we offer are shifted, once that is negotiated.
     pub(super) shift: u8,
-    /// Stream offset of the right edge last advertised; it moves left only when memory runs out.
-    right_edge: u64,
+    /// Stream offset of the right edge last advertised, up to which data is acceptable; it moves left
+    /// only when memory runs out.
+    pub(super) right_edge: u64,
     policy: Option<Thin<dyn ReceiveWindow>>,
 }
 
@@ -51,12 +52,6 @@ impl OfferedWindow {
         }
     }
 
-    /// The offset up to which data is acceptable.
-    #[inline]
-    pub(crate) fn right_edge(&self) -> u64 {
-        self.right_edge
-    }
-
     /// What was offered beyond `edge` cannot be taken (RFC 9293 section 3.8.6 calls that
     /// "shrinking the window").
     pub(crate) fn retract(&mut self, edge: u64) {
@@ -72,10 +67,10 @@ impl OfferedWindow {
         }
     }
 
-    /// With RCV.NXT at stream offset `nxt` and the user having read up to `read`: the room that is
-    /// free, and the most that would be offered with an empty buffer.
+    /// With RCV.NXT at stream offset `nxt` and the user having read up to `read`: how far the edge could
+    /// move, not beyond what the field can say, and the most that there is to offer.
     #[inline]
-    fn free_and_limit(&mut self, nxt: u64, read: u64, now: Instant) -> (u64, u64) {
+    fn reach_and_ceiling(&mut self, nxt: u64, read: u64, now: Instant) -> (u64, u64) {
         let free = (read + self.capacity).saturating_sub(nxt.max(read));
         let limit = match &mut self.policy {
             Some(policy) => {
@@ -87,7 +82,8 @@ impl OfferedWindow {
             }
             None => self.clamp,
         };
-        (free, limit)
+        let told = limit.min(u64::from(u16::MAX) << self.shift);
+        (nxt + free.min(told), limit.min(self.capacity))
     }
 
     /// Silly-window avoidance (RFC 9293 section 3.8.6.2.2): the edge moves by a segment or half the
@@ -95,12 +91,6 @@ impl OfferedWindow {
     #[inline]
     fn step(&self, mss: u64, ceiling: u64) -> u64 {
         mss.min(ceiling / 2).max(1 << self.shift)
-    }
-
-    /// How far the edge could move; not beyond what the field can say.
-    #[inline]
-    fn reach(&self, nxt: u64, free: u64, limit: u64) -> u64 {
-        nxt + free.min(limit.min(u64::from(u16::MAX) << self.shift))
     }
 
     /// The value of the window field, and the edge moves. `scaled`: not on a SYN. `mss` is worked out
@@ -114,10 +104,9 @@ impl OfferedWindow {
         scaled: bool,
         now: Instant,
     ) -> u16 {
-        let (free, limit) = self.free_and_limit(nxt, read, now);
-        let reach = self.reach(nxt, free, limit);
+        let (reach, ceiling) = self.reach_and_ceiling(nxt, read, now);
         let mut edge = self.right_edge;
-        if reach > edge && reach - edge >= self.step(mss(), limit.min(self.capacity)) {
+        if reach > edge && reach - edge >= self.step(mss(), ceiling) {
             edge = reach;
         }
         let shift = if scaled { self.shift } else { 0 };
@@ -149,15 +138,14 @@ impl OfferedWindow {
         mss: impl FnOnce() -> u64,
         now: Instant,
     ) -> bool {
-        let (free, limit) = self.free_and_limit(nxt, read, now);
-        let ceiling = limit.min(self.capacity);
+        let (reach, ceiling) = self.reach_and_ceiling(nxt, read, now);
         let offered = self.right_edge.saturating_sub(nxt);
         // As Linux: only a window that has run down to half and can double is worth a segment of
         // its own; a wide one goes with the acknowledgements, whose rhythm is not ours to set.
         if offered * 2 > ceiling {
             return false;
         }
-        let gain = self.reach(nxt, free, limit).saturating_sub(self.right_edge);
+        let gain = reach.saturating_sub(self.right_edge);
         gain >= self.step(mss(), ceiling) && gain >= offered
     }
 }
@@ -167,7 +155,8 @@ impl OfferedWindow {
 pub(crate) struct SendWindow {
     wnd: u32,
     max_wnd: u32,
-    shift: u8,
+    /// By how much the peer's windows are shifted.
+    pub(super) shift: u8,
     /// SND.WL1 and SND.WL2.
     wl1: Seq,
     wl2: AbsSeq,
@@ -184,11 +173,6 @@ impl SendWindow {
     #[inline]
     pub(crate) fn max_wnd(&self) -> u64 {
         self.max_wnd.into()
-    }
-
-    /// By how much the peer's windows are shifted.
-    pub(crate) fn shift(&self) -> u8 {
-        self.shift
     }
 
     /// The peer's shift; RFC 7323 section 2.3 caps it at 14.
@@ -271,7 +255,7 @@ mod tests {
         let mut w = OfferedWindow::new(1 << 20, None, None);
         w.shift = 5;
         assert_eq!(w.advertise(0, 0, || 1_460, false, T), u16::MAX);
-        assert_eq!(w.right_edge(), 65_535);
+        assert_eq!(w.right_edge, 65_535);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::fast_open::{Client, Server};
 use super::icmp::SoftError;
+use super::rx::Heard;
 use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
 use super::user::Kind as EventKind;
@@ -10,10 +11,11 @@ use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{TcpConfig, WindowCount};
 use crate::fast_open::FastOpenStatus;
 use crate::recovery::SenderPolicy;
-use crate::sparse::begins;
+use crate::sparse::{Sparse, begins};
 use crate::trace::{TimeoutCause, TraceEvent};
-use crate::wire::{Ecn, Flags, PlainHeader, TcpHeader};
+use crate::wire::{Ecn, Flags, PlainHeader, Seq, TcpHeader};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
+use std::cmp::Ordering;
 use std::net::IpAddr;
 
 /// A smaller MSS in a SYN is an attack or an error.
@@ -165,13 +167,101 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
+    /// The text, and the FIN, of a SYN are kept until the handshake is complete; the SYN-ACK does
+    /// not acknowledge them, and the peer may send them again. No more than a segment is kept.
+    pub(crate) fn queue_syn_text(&mut self, syn: &TcpHeader, text: Text<'_, T>) {
+        let room = u64::from(self.config.mss).min(self.syn_text_room());
+        let kept = text.len().min(room as usize);
+        let whole = kept == text.len();
+        self.handshake.peer_fin = whole && syn.flags.contains(Flags::FIN);
+        self.handshake.text = kept as u16;
+        if kept > 0 {
+            self.recv_buf.write(0, text.slice(0..kept));
+        }
+    }
+
+    /// Bytes of text that there is memory for.
+    pub(in crate::conn) fn syn_text_room(&self) -> u64 {
+        let buffer = self.config.buffers.recv as u64;
+        self.recv_buf.room().unwrap_or(buffer).min(buffer)
+    }
+
+    /// A segment in SYN-RECEIVED: the handshake is complete if it acknowledges our SYN.
+    #[cold]
+    pub(super) fn on_segment_syn_received(
+        &mut self,
+        heard: Heard<'_>,
+        tcp: &TcpHeader,
+        text: Text<'_, T>,
+    ) {
+        let Heard { now, ecn, .. } = heard;
+        // Simultaneous open: the SYN has been seen, the rest of the peer's SYN-ACK has not
+        // (RFC 9293 section 3.5, figure 8).
+        if self.state == State::SynReceived(Origin::Active)
+            && tcp.flags.contains(Flags::SYN | Flags::ACK)
+            && !tcp.flags.contains(Flags::RST)
+            && tcp.seq == self.irs
+        {
+            let rest = self.without_syn(tcp);
+            self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), text);
+            self.ack.force();
+            return;
+        }
+        let Some(seg) = self.admit(now, heard.tcp, text.len()) else {
+            return;
+        };
+        if !self.acknowledges_syn(tcp.ack) {
+            self.exceptions.change().unacceptable_in += 1;
+            self.rare.reset_due = Some(tcp.ack);
+            return;
+        }
+        self.timers.stop(Timer::Handshake);
+        self.handshake.due = false;
+        self.on_syn_acknowledged(tcp, now);
+        self.establish(tcp, now);
+        if !self.handshake.peer_fin
+            && seg.start == 0
+            && seg.text_len >= usize::from(self.handshake.text)
+        {
+            // All of it has come again.
+            self.handshake.text = 0;
+        }
+        let queued = self.deliver_syn_text(now);
+        self.forget_handshake();
+        if matches!(self.state, State::Closed(_)) {
+            return;
+        }
+        self.on_acknowledged(heard, &seg, text);
+        if queued > 0 && seg.start < queued as i64 && seg.text_len > 0 {
+            // It was not acknowledged: sending it again was right, and is not worth a report.
+            self.ooo.forget_dsack();
+        }
+    }
+
+    /// What came with the SYN is the user's now. How many bytes.
+    fn deliver_syn_text(&mut self, now: Instant) -> u64 {
+        let offered = self.offered.right_edge;
+        let kept = u64::from(std::mem::take(&mut self.handshake.text));
+        let text = kept.min(offered);
+        if std::mem::take(&mut self.handshake.peer_fin) && text == kept {
+            self.peer_fin = Sparse::some(text);
+            self.ack.force();
+        }
+        if text > 0 {
+            self.rcv_nxt = text;
+            self.ack.force();
+            self.on_new_text(text, now);
+        }
+        text
+    }
+
     /// What follows the SYN in its segment. The window of a SYN is not scaled, that of the
     /// rest would be.
     pub(super) fn without_syn(&self, tcp: &TcpHeader) -> TcpHeader {
         let mut rest = tcp.clone();
         rest.flags = rest.flags.without(Flags::SYN);
         rest.seq += 1;
-        rest.window = tcp.window >> self.window.shift();
+        rest.window = tcp.window >> self.window.shift;
         rest
     }
 
@@ -329,7 +419,7 @@ impl<T: TcpTypes> Connection<T> {
             tcp.options.window_scale = Some(self.config.window_shift());
         }
         let has_timestamps = match answer {
-            true => self.ts.in_use(),
+            true => self.ts.in_use,
             false => self.ts.wanted(),
         };
         tcp.options.timestamps = has_timestamps.then(|| self.ts.option(now));
@@ -353,6 +443,28 @@ impl<T: TcpTypes> Connection<T> {
     /// The SYN-ACK was sent some time ago: its answer measures no round trip.
     pub(crate) fn forget_when_syn_ack_was_sent(&mut self) {
         self.handshake.transmissions = Transmissions::Ambiguous;
+    }
+
+    /// A new SYN may take the place of this connection in TIME-WAIT (RFC 6191 section 2,
+    /// RFC 9293 MAY-2).
+    pub(crate) fn time_wait_yields_to(&self, syn: &TcpHeader) -> bool {
+        // As Linux and FreeBSD have it: at RCV.NXT it may be what the old incarnation sent last.
+        let beyond = syn.seq.after(self.rcv_nxt_seq());
+        match syn.options.timestamps.filter(|_| self.ts.wanted()) {
+            // The new incarnation will have timestamps, the old one had none.
+            Some(_) if !self.ts.in_use => true,
+            Some(option) => match self.ts.compare(option) {
+                Ordering::Greater => true,
+                Ordering::Equal => beyond,
+                Ordering::Less => false,
+            },
+            None => beyond,
+        }
+    }
+
+    /// An initial sequence number beyond everything this connection used.
+    pub(crate) fn next_incarnation_iss(&self) -> Seq {
+        self.iss + self.snd.nxt() as u32 + 65_535 + 2
     }
 
     /// The congestion control that the connection runs, by name.

@@ -87,7 +87,7 @@ pub enum IcmpOutcome {
 pub(super) struct PathMtu {
     /// The largest payload that is known to have arrived: maxsizeacked of RFC 5927 section 7.2
     /// without the headers.
-    arrived: u64,
+    pub(super) arrived: u64,
     pub(super) told: Rarely<Complaints>,
 }
 
@@ -144,17 +144,6 @@ impl PathMtu {
             told.pending = told.pending.filter(|claim| una <= claim.0);
         }
     }
-
-    /// Payload of no more than this arrives now.
-    pub(super) fn forget_arrived(&mut self, payload: u64) {
-        self.arrived = self.arrived.min(payload);
-    }
-}
-
-/// What a packet of `mtu` bytes holds besides IP header and the fixed TCP header; not below 64.
-fn mss_of(mtu: usize, ip_header: usize) -> u16 {
-    let mss = mtu.saturating_sub(ip_header).saturating_sub(20).max(64);
-    u16::try_from(mss).unwrap_or(u16::MAX)
 }
 
 impl<T: TcpTypes> Connection<T> {
@@ -177,11 +166,11 @@ impl<T: TcpTypes> Connection<T> {
         }
     }
 
-    /// A link on the path takes packets of no more than `mtu` bytes; `ip_header` is the length of
-    /// the IP header. Only ever shrinks the segments, and not below 64 bytes. What was sent too
-    /// big leaves again at once, and that is no sign of congestion (RFC 1191 section 6.4).
-    pub fn handle_path_mtu(&mut self, now: Instant, mtu: usize, ip_header: usize) {
-        let mss = mss_of(mtu, ip_header);
+    /// A link on the path takes packets of no more than `mtu` bytes, IP header included. Only ever
+    /// shrinks the segments, and not below 64 bytes. What was sent too big leaves again at once, and
+    /// that is no sign of congestion (RFC 1191 section 6.4).
+    pub fn handle_path_mtu(&mut self, now: Instant, mtu: u32) {
+        let mss = self.mss_within(mtu);
         if mss < self.mss_out {
             self.mss_out = mss;
             self.snd.on_path_mtu(self.payload_mss(), now);
@@ -313,9 +302,10 @@ impl<T: TcpTypes> Connection<T> {
         arrived > 0 && u64::from(self.mss_within(mtu)) < arrived + self.options()
     }
 
-    /// The MSS that fits packets of `mtu` bytes.
+    /// The MSS that fits packets of `mtu` bytes; not below 64.
     fn mss_within(&self, mtu: u32) -> u16 {
-        mss_of(mtu as usize, self.ip_header())
+        let mss = mtu.saturating_sub(self.packet_of(0)).max(64);
+        u16::try_from(mss).unwrap_or(u16::MAX)
     }
 
     /// The largest MSS that the path takes.
@@ -332,7 +322,7 @@ impl<T: TcpTypes> Connection<T> {
         self.path_mtu.told.mtu = Some(self.path_mtu.told.mtu.map_or(mtu, |old| old.min(mtu)));
         self.path_mtu.told.since = Sparse::some(now);
         let payload = u64::from(self.mss_within(mtu)).saturating_sub(self.options());
-        self.path_mtu.forget_arrived(payload);
+        self.path_mtu.arrived = self.path_mtu.arrived.min(payload);
         if let Some(search) = self.path_mtu.search_mut() {
             search.on_too_big(mtu, now);
             self.snd.forget_mtu_probe();
@@ -342,10 +332,6 @@ impl<T: TcpTypes> Connection<T> {
             self.on_syn_too_big();
             return;
         }
-        self.handle_path_mtu(now, mtu as usize, self.ip_header());
-    }
-
-    pub(super) fn ip_header(&self) -> usize {
-        if self.ends.remote().is_ipv4() { 20 } else { 40 }
+        self.handle_path_mtu(now, mtu);
     }
 }

@@ -114,17 +114,27 @@ impl TcpInfo {
         // Offsets of the stream: the SYN has no byte.
         let acked = conn.send_buf.start();
         let sent = snd.nxt().saturating_sub(1).min(conn.send_buf.end());
+        let options = [
+            (conn.ts.in_use, TCPI_OPT_TIMESTAMPS),
+            (conn.sack, TCPI_OPT_SACK),
+            // Both sides' SYNs had the option, be the shifts 0.
+            (
+                conn.config.window_scaling && conn.peer_offers.wscale.is_some(),
+                TCPI_OPT_WSCALE,
+            ),
+            (conn.ecn.in_use, TCPI_OPT_ECN),
+        ];
         Self {
             tcpi_state: state_number(conn.state()),
             tcpi_ca_state: snd.ca_state() as u8,
             tcpi_retransmits: u8::try_from(snd.retries()).unwrap_or(u8::MAX),
-            tcpi_options: conn.option_bits(),
-            tcpi_snd_wscale: conn.window.shift(),
+            tcpi_options: options.map(|(on, bit)| u8::from(on) * bit).iter().sum(),
+            tcpi_snd_wscale: conn.window.shift,
             tcpi_rcv_wscale: conn.offered.shift,
             tcpi_rto: micros(snd.current_rto()),
             tcpi_ato: micros(conn.config().ack.delay),
             tcpi_snd_mss: saturating(mss),
-            tcpi_advmss: saturating(payload_mss(conn.config().mss, conn.ts.in_use()).get()),
+            tcpi_advmss: saturating(payload_mss(conn.config().mss, conn.ts.in_use).get()),
             tcpi_unacked: saturating(board.len() as u64),
             tcpi_sacked: segments(board.sacked().get()),
             tcpi_lost: segments(board.lost().get()),
@@ -173,17 +183,5 @@ pub fn state_number(state: State) -> u8 {
         State::CloseWait => 8,
         State::LastAck => 9,
         State::Closing => 11,
-    }
-}
-
-impl<T: TcpTypes> Connection<T> {
-    fn option_bits(&self) -> u8 {
-        let bit = |on: bool, bit: u8| u8::from(on) * bit;
-        // Both sides' SYNs had the option, be the shifts 0.
-        let is_scaled = self.config.window_scaling && self.peer_offers.wscale.is_some();
-        bit(self.ts.in_use(), TCPI_OPT_TIMESTAMPS)
-            | bit(self.sack, TCPI_OPT_SACK)
-            | bit(is_scaled, TCPI_OPT_WSCALE)
-            | bit(self.ecn.in_use(), TCPI_OPT_ECN)
     }
 }

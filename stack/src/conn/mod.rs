@@ -21,14 +21,11 @@ mod few;
 pub mod flow_window;
 mod handshake;
 pub mod icmp;
-mod incarnation;
 pub mod info;
 mod memory;
 pub mod mtu_probing;
-mod rare;
 pub mod reassembly;
 mod rx;
-mod sharing;
 pub mod state;
 mod timers;
 mod timestamps;
@@ -38,11 +35,13 @@ mod user;
 
 use crate::buffer::Payload;
 use crate::config::TcpConfig;
+use crate::endpoint::challenge::ConnectionBudget;
 use crate::endpoint::metrics::PathMetrics;
 use crate::memory::Charge;
-use crate::recovery::Sender;
-use crate::sparse::{Rarely, Sparse, Thin};
+use crate::recovery::{AbsSeq, Sender};
+use crate::sparse::{Rarely, Sparse, Thin, begins};
 use crate::trace::{TraceEvent, TraceSink};
+use crate::wire::icmp::IcmpErrorKind;
 use crate::wire::{Ecn, PlainHeader, SackBlocks, Seq, TcpHeader};
 use acknowledge::AckState;
 use ecn::EcnState;
@@ -52,7 +51,6 @@ use handshake::{Handshake, PeerOffers};
 use icmp::PathMtu;
 use narrows_congestion::local_drop::LocalDropAnswer;
 use narrows_congestion::{ByteCount, CongestionControl, FlowStart, Instant, RttEstimator};
-use rare::Rare;
 use reassembly::Reassembly;
 use rx::Heard;
 use state::{CloseReason, Origin, State};
@@ -113,6 +111,29 @@ struct Traffic {
     segments_out: u64,
     pure_acks: u64,
     bytes_in: u64,
+}
+
+begins! {
+    /// What few connections come to need, in a box of the [`Connection`] from its first change on.
+    #[derive(Clone, Debug)]
+    struct Rare {
+        reset_due: Option<Seq> = None,
+        challenge: Option<ConnectionBudget> = None,
+        /// Where a byte was sent into the closed window.
+        probe_sent: Sparse<AbsSeq> = Sparse::NONE,
+        /// When the next segment may leave that is paced.
+        pace_at: Sparse<Instant> = Sparse::NONE,
+        /// SND.UP: urgent data ends here.
+        snd_up: Sparse<AbsSeq> = Sparse::NONE,
+        /// What is queued up to here leaves though the user holds back what is not a full segment.
+        pushed_to: Sparse<AbsSeq> = Sparse::NONE,
+        /// RCV.UP.
+        rcv_up: Option<u64> = None,
+        /// Remembered of an earlier connection to the peer.
+        initial_ssthresh: Option<ByteCount> = None,
+        /// The last that a router or the peer's host complained of.
+        last_icmp: Option<IcmpErrorKind> = None,
+    }
 }
 
 /// Whether the user has closed, and where the FIN is.
@@ -452,7 +473,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Payload bytes of a full segment: the MSS less the options every segment carries.
     fn payload_mss(&self) -> ByteCount {
-        payload_mss(self.mss_out, self.ts.in_use())
+        payload_mss(self.mss_out, self.ts.in_use)
     }
 
     /// The connection is over, quietly.

@@ -156,7 +156,8 @@ impl MtuSearch {
 impl<T: TcpTypes> Connection<T> {
     /// Bytes of the IP packet with a full segment of `mss`.
     pub(super) fn packet_of(&self, mss: u16) -> u32 {
-        u32::from(mss) + 20 + self.ip_header() as u32
+        let ip_header = if self.ends.remote().is_ipv4() { 20 } else { 40 };
+        u32::from(mss) + 20 + ip_header
     }
 
     /// Bytes of that of a probe.
@@ -217,8 +218,8 @@ impl<T: TcpTypes> Connection<T> {
             .get_or_insert_with(|| MtuSearch::new(limit, now))
             .restart(limit, now);
         self.snd.forget_mtu_probe();
-        self.path_mtu.forget_arrived(payload);
-        self.handle_path_mtu(now, self.packet_of(mss) as usize, self.ip_header());
+        self.path_mtu.arrived = self.path_mtu.arrived.min(payload);
+        self.handle_path_mtu(now, self.packet_of(mss));
     }
 
     /// Whether the next segment is to be a probe, where it would have `len` bytes and congestion

@@ -172,10 +172,23 @@ impl Reassembly {
     /// others by how recently that was true of them, which is how recently they were reported
     /// first (RFC 2018 section 4).
     pub fn sack_blocks(&mut self, to_seq: impl Fn(u64) -> Seq, max: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::EMPTY;
         let Some(disorder) = self.disorder.as_mut().filter(|_| max > 0) else {
-            return SackBlocks::EMPTY;
+            return blocks;
         };
-        let blocks = disorder.sack_blocks(to_seq, max);
+        let mut report = |range: Range<u64>| {
+            blocks.push(SackBlock {
+                start: to_seq(range.start),
+                end: to_seq(range.end),
+            })
+        };
+        let dsack = disorder.dsack.take();
+        let told = usize::from(dsack.is_some_and(&mut report));
+        disorder.recent.last(max.min(4) - told, |start| {
+            if let Some(held) = disorder.held.get(Place(start)) {
+                report(start..held.end);
+            }
+        });
         self.let_go_of_memory();
         blocks
     }
@@ -298,24 +311,6 @@ impl Disorder {
         if let Some(held) = self.held.remove(Place(start)) {
             self.recent.remove(held.latest);
         }
-    }
-
-    fn sack_blocks(&mut self, to_seq: impl Fn(u64) -> Seq, max: usize) -> SackBlocks {
-        let mut blocks = SackBlocks::EMPTY;
-        let mut report = |range: Range<u64>| {
-            blocks.push(SackBlock {
-                start: to_seq(range.start),
-                end: to_seq(range.end),
-            })
-        };
-        let dsack = self.dsack.take();
-        let told = usize::from(dsack.is_some_and(&mut report));
-        self.recent.last(max.min(4) - told, |start| {
-            if let Some(held) = self.held.get(Place(start)) {
-                report(start..held.end);
-            }
-        });
-        blocks
     }
 
     fn note_duplicate(&mut self, range: Range<u64>) {

@@ -45,7 +45,8 @@ impl Timer {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Timers {
-    next: Instant,
+    /// The earliest deadline; [`Instant::MAX`] if none is armed.
+    pub(super) next: Instant,
     /// The tick in nanoseconds: at most a second.
     tick: u32,
     /// A bit for each timer that is armed.
@@ -122,12 +123,6 @@ impl Timers {
         self.armed = 0;
     }
 
-    /// The earliest deadline; [`Instant::MAX`] if none is armed.
-    #[inline]
-    pub(crate) fn next(&self) -> Instant {
-        self.next
-    }
-
     /// A timer that is due, which is thereby stopped. Timers due at the same time come in the
     /// order of [`Timer`].
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
@@ -190,22 +185,22 @@ mod tests {
         t.arm(Timer::User, ms(5));
         t.arm(Timer::DelayedAck, ms(3));
         t.arm_if_idle(Timer::DelayedAck, ms(1));
-        assert_eq!(t.next(), ms(3));
+        assert_eq!(t.next, ms(3));
         assert_eq!(t.pop_due(ms(2)), None);
         assert_eq!(t.pop_due(ms(9)), Some(Timer::DelayedAck));
         assert_eq!(t.pop_due(ms(9)), Some(Timer::User));
         assert_eq!(t.pop_due(ms(9)), None);
-        assert_eq!(t.next(), Instant::MAX);
+        assert_eq!(t.next, Instant::MAX);
     }
 
     #[test]
     fn rearming_later_moves_the_next_deadline() {
         let mut t = Timers::new(Duration::from_millis(4));
         t.arm(Timer::Keepalive, ms(2));
-        assert_eq!(t.next(), ms(4));
+        assert_eq!(t.next, ms(4));
         t.arm(Timer::Keepalive, ms(9));
-        assert_eq!(t.next(), ms(12));
+        assert_eq!(t.next, ms(12));
         t.stop(Timer::Keepalive);
-        assert_eq!(t.next(), Instant::MAX);
+        assert_eq!(t.next, Instant::MAX);
     }
 }

@@ -15,7 +15,8 @@ const RECENT_LIFETIME: Duration = Duration::from_micros(1 << 31);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timestamping {
     mode: TimestampMode,
-    in_use: bool,
+    /// Both ends have agreed to use them.
+    pub(super) in_use: bool,
     offset: u32,
     /// TS.Recent and when it was taken.
     recent: u32,
@@ -36,11 +37,6 @@ impl Timestamping {
     /// We are willing to use them.
     pub(crate) fn wanted(&self) -> bool {
         self.mode != TimestampMode::Off
-    }
-
-    #[inline]
-    pub(crate) fn in_use(&self) -> bool {
-        self.in_use
     }
 
     /// The peer's SYN carried the option (or not).

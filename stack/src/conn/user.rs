@@ -5,11 +5,12 @@ use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::tx::More;
 use super::{ConnStats, Connection, Fin, Source, TcpTypes, payload_mss};
-use crate::buffer::{RecvBuffer, SendBuffer, SendRing};
+use crate::buffer::{RecvBuffer, RecvRing, SendBuffer, SendRing};
 use crate::config::{Keepalive, SendBufferUse, TcpConfig};
 use crate::recovery::{Sender, SenderStats};
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
+use crate::wire::{Flags, Seq};
 use bytes::Bytes;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Duration, Instant};
@@ -161,7 +162,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn on_released(&mut self, now: Instant) {
         self.trim_later(now);
         self.know_room();
-        let mss = || payload_mss(self.mss_out, self.ts.in_use()).get();
+        let mss = || payload_mss(self.mss_out, self.ts.in_use).get();
         let (nxt, read) = (self.rcv_nxt, self.recv_buf.start());
         if self.state.can_receive() && self.offered.update_is_due(nxt, read, mss, now) {
             self.ack.force();
@@ -357,7 +358,7 @@ impl<T: TcpTypes> Connection<T> {
     }
     /// ECN is in use.
     pub fn ecn_in_use(&self) -> bool {
-        self.ecn.in_use()
+        self.ecn.in_use
     }
     /// SACK is in use.
     pub fn sack_in_use(&self) -> bool {
@@ -379,6 +380,50 @@ impl<T: TcpTypes<Send = SendRing>> Connection<T> {
     /// When the sending side is closed.
     pub fn send_chunk(&mut self, chunk: &mut Bytes) -> Result<usize, SendError> {
         self.queue(chunk.len(), |buf, most| buf.push_chunk(chunk, most))
+    }
+}
+
+/// Text that stays in the buffer it arrived in, and that the user takes over with it.
+impl<T: TcpTypes<Recv = RecvRing>> Connection<T> {
+    /// Take over at most `most` bytes that have been received: without a copy where they lie in a
+    /// buffer of the device's, one buffer a call, and a copy of
+    /// [`MAX_COPIED`](crate::buffer::recv::MAX_COPIED) bytes at most where they do not. Empty where
+    /// nothing is [`readable`](Self::readable).
+    ///
+    /// The buffer is the device's again once the chunk and all its clones are dropped; until then
+    /// the device uses others.
+    pub fn recv_chunk(&mut self, most: usize, now: Instant) -> Bytes {
+        let chunk = self.recv_buf.read_chunk(most, self.rcv_nxt);
+        if !chunk.is_empty() {
+            self.on_released(now);
+        }
+        chunk
+    }
+
+    /// As [`recv_chunk`](Self::recv_chunk), one buffer after the other, each of which `take` gets: how
+    /// many bytes.
+    pub fn recv_chunks(&mut self, most: usize, now: Instant, take: impl FnMut(Bytes)) -> usize {
+        let taken = self.recv_buf.read_chunks(most, self.rcv_nxt, take);
+        if taken > 0 {
+            self.on_released(now);
+        }
+        taken
+    }
+
+    /// The next segment, which begins with `seq`, lies in `buffer`: its text may stay there if it is in
+    /// order. Until [`settle_buffer`](Self::settle_buffer).
+    #[inline]
+    pub(crate) fn offer_buffer(&mut self, seq: Seq, flags: Flags, buffer: &[u8]) {
+        let in_order = self.ooo.is_empty() && seq == self.rcv_nxt_seq();
+        if in_order && !flags.contains(Flags::SYN) {
+            self.recv_buf.offer(buffer);
+        }
+    }
+
+    /// What `buffer` gives, which was offered, is kept if the text is to stay in it, and whether it is.
+    #[inline]
+    pub(crate) fn settle_buffer(&mut self, buffer: impl FnOnce() -> Bytes) -> bool {
+        self.recv_buf.settle(buffer)
     }
 }
 
@@ -477,24 +522,18 @@ impl EventSet {
         self.kinds != 0
     }
 
-    fn take(&mut self, kind: Kind) -> bool {
-        let was = self.kinds;
-        self.kinds &= !kind.bit();
-        was != self.kinds
-    }
-
     /// The next of them; `last_error` is what an event of a soft error tells.
     #[inline(never)] // Few segments bring one.
     pub(super) fn pop(&mut self, state: State, last_error: Option<SoftError>) -> Option<Event> {
         if last_error.is_none() {
             // What went wrong has passed before anyone asked.
-            self.take(Kind::SoftError);
+            self.kinds &= !Kind::SoftError.bit();
         }
         let closed = match state {
             State::Closed(reason) => Some(Event::Closed(reason)),
             _ => None,
         };
-        [
+        let events = [
             (Kind::Connected, Some(Event::Connected)),
             (Kind::Urgent, Some(Event::Urgent)),
             (Kind::Readable, Some(Event::Readable)),
@@ -502,9 +541,12 @@ impl EventSet {
             (Kind::PeerClosed, Some(Event::PeerClosed)),
             (Kind::SoftError, last_error.map(Event::SoftError)),
             (Kind::Closed, closed),
-        ]
-        .into_iter()
-        .find_map(|(kind, event)| event.filter(|_| self.take(kind)))
+        ];
+        events.into_iter().find_map(|(kind, event)| {
+            let told = self.kinds & kind.bit();
+            self.kinds ^= told;
+            event.filter(|_| told != 0)
+        })
     }
 }
 

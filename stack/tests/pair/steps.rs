@@ -33,7 +33,7 @@ pub enum Step {
     Release,
     /// The last packet was refused.
     LocalDrop,
-    PathMtu(usize),
+    PathMtu(u32),
 }
 
 /// Do `steps` to a connection; after each of them what must always hold is looked at.
@@ -72,7 +72,7 @@ pub fn drive(mut l: Lone, steps: Vec<Step>) {
                 l.settle()
             }
             Step::PathMtu(mtu) => {
-                l.conn.handle_path_mtu(l.now, mtu, 20);
+                l.conn.handle_path_mtu(l.now, mtu);
                 l.settle()
             }
         };

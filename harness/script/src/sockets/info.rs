@@ -4,7 +4,7 @@ use super::call::Fd;
 use super::socket::Conn;
 use super::{Seen, Sockets};
 use crate::profile::Profile;
-use narrows::congestion::{CaState, CongestionControl};
+use narrows::congestion::CongestionControl;
 use narrows::conn::info::{TcpInfo, state_number};
 use narrows::fast_open::FastOpenStatus;
 use narrows::{ByteCount, Duration, Instant};

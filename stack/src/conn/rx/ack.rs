@@ -13,15 +13,6 @@ use crate::wire::{Flags, PlainHeader, SackBlock, SackBlocks, Seq};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
 
-/// What became of the check of SEG.ACK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AckCheck {
-    /// The segment is to be processed further.
-    Acceptable,
-    /// It has been dealt with.
-    Answered,
-}
-
 /// What an acceptable acknowledgement says besides its SACK blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said {
@@ -40,16 +31,12 @@ struct Sacked {
 }
 
 impl<T: TcpTypes> Connection<T> {
-    /// Whether SEG.ACK is acceptable in a synchronised state.
-    pub(super) fn check_ack(&mut self, now: Instant, tcp: &PlainHeader) -> AckCheck {
+    /// Whether SEG.ACK is acceptable in a synchronised state (RFC 5961 section 5.2):
+    /// SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
+    pub(super) fn accepts_ack(&self, tcp: &PlainHeader) -> bool {
         let distance = i64::from(self.acknowledged_by(tcp) as i32);
         let ahead = self.snd.nxt() - self.snd.una();
-        // RFC 5961 section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
-        if distance > ahead as i64 || distance < -(self.window.max_wnd() as i64) {
-            self.challenge_ack(now);
-            return AckCheck::Answered;
-        }
-        AckCheck::Acceptable
+        distance <= ahead as i64 && distance >= -(self.window.max_wnd() as i64)
     }
 
     /// SEG.ACK - SND.UNA on the circle: huge if it is behind.
@@ -91,7 +78,7 @@ impl<T: TcpTypes> Connection<T> {
         sack: &SackBlocks,
         said: Said,
     ) {
-        let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
+        let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use;
         if ece || !sack.is_empty() || self.snd.is_concerned() {
             cold_path();
             self.tell_sender(now, tcp, sack, said);
@@ -103,7 +90,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(never)]
     pub(super) fn on_progress(&mut self, now: Instant, tcp: &PlainHeader, said: Said) {
         let ack = self.snd.una() + said.acked;
-        let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use();
+        let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use;
         if !ece && self.snd.is_clean(ack) {
             let trace = &mut tracer(&mut self.trace, now);
             self.snd.on_clean_ack(ack, now, trace);
@@ -119,7 +106,7 @@ impl<T: TcpTypes> Connection<T> {
         let acked = said.acked;
         let ack = self.snd.una() + acked;
         let sacked = self.unwrap_sack(sack, ack);
-        let tsecr = tcp.timestamps.filter(|_| self.ts.in_use()).map(|t| t.ecr);
+        let tsecr = tcp.timestamps.filter(|_| self.ts.in_use).map(|t| t.ecr);
         let input = AckInput {
             now,
             ack,
@@ -131,7 +118,7 @@ impl<T: TcpTypes> Connection<T> {
                 .filter(|_| acked > 0 && sacked.dsack.is_none())
                 .and_then(|e| self.ts.rtt(e, now)),
             tsecr,
-            ece: tcp.flags.contains(Flags::ECE) && self.ecn.in_use(),
+            ece: tcp.flags.contains(Flags::ECE) && self.ecn.in_use,
             exact_ecn: self.ecn.is_exact(),
             // What answers a probe of a window that admits nothing is no duplicate ACK.
             pure: !said.text_or_window && !self.window_refuses_the_first(),

@@ -8,11 +8,11 @@ use narrows_congestion::Instant;
 
 /// A segment's place in the stream, cut to the window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed {
+pub(in crate::conn) struct Placed {
     /// Stream offset of SEG.SEQ; negative for the SYN, or what came before it.
-    pub(super) start: i64,
+    pub(in crate::conn) start: i64,
     /// How many bytes of text may be taken, from the start of the payload.
-    pub(super) text_len: usize,
+    pub(in crate::conn) text_len: usize,
     /// The FIN counts: nothing was cut off before it.
     pub(super) fin: bool,
 }
@@ -55,11 +55,11 @@ impl<T: TcpTypes> Connection<T> {
         // Nothing comes after the FIN.
         let edge = match self.fin_received {
             true => base,
-            false => (self.offered.right_edge() as i64).max(base),
+            false => (self.offered.right_edge as i64).max(base),
         };
 
         // PAWS comes before the window check (RFC 7323 section 5.3), but never for a RST.
-        if self.ts.in_use() && !rst {
+        if self.ts.in_use && !rst {
             match tcp.timestamps {
                 Some(option) if self.ts.rejects(option, now) => {
                     self.unacceptable(now, start, text_len, len);

@@ -2,8 +2,6 @@
 
 mod ack;
 mod check;
-mod fin;
-mod opening;
 mod predicted;
 mod text;
 
@@ -14,7 +12,6 @@ use crate::buffer::Payload;
 use crate::endpoint::challenge::{ConnectionBudget, Verdict};
 use crate::sparse::Sparse;
 use crate::wire::{Ecn, Flags, PlainHeader, SackBlocks, Seq, TcpHeader};
-use ack::AckCheck;
 use check::Placed;
 use narrows_congestion::Instant;
 use narrows_congestion::hint::cold_path;
@@ -59,16 +56,21 @@ impl<T: TcpTypes> Connection<T> {
     /// A segment in a synchronised state.
     #[inline(never)] // Most are as predicted.
     pub(super) fn on_segment_synchronized(&mut self, heard: Heard<'_>, text: Text<'_, T>) {
-        if let Some(seg) = self.admit(heard.now, heard.tcp, text.len())
-            && self.check_ack(heard.now, heard.tcp) == AckCheck::Acceptable
-        {
-            self.on_acknowledged(heard, &seg, text);
+        match self.admit(heard.now, heard.tcp, text.len()) {
+            Some(seg) if self.accepts_ack(heard.tcp) => self.on_acknowledged(heard, &seg, text),
+            Some(_) => self.challenge_ack(heard.now),
+            None => {}
         }
     }
 
     /// The first steps, of which an ACK is left over in its place.
     #[inline]
-    fn admit(&mut self, now: Instant, tcp: &PlainHeader, text_len: usize) -> Option<Placed> {
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        tcp: &PlainHeader,
+        text_len: usize,
+    ) -> Option<Placed> {
         // Sequence number, PAWS and SYN.
         let seg = self.check_sequence(now, tcp, text_len)?;
         // RST.
@@ -84,9 +86,9 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The rest of a segment whose acknowledgement is acceptable.
     #[inline]
-    fn on_acknowledged(&mut self, heard: Heard<'_>, seg: &Placed, text: Text<'_, T>) {
+    pub(super) fn on_acknowledged(&mut self, heard: Heard<'_>, seg: &Placed, text: Text<'_, T>) {
         let Heard { now, tcp, .. } = heard;
-        self.ts.on_segment(tcp, self.ack.last_sent(), now);
+        self.ts.on_segment(tcp, self.ack.last_sent, now);
         self.on_ack(heard, seg);
         self.settle_probe();
         if matches!(self.state, State::Closed(_)) {

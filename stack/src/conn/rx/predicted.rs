@@ -24,11 +24,11 @@ impl<T: TcpTypes> Connection<T> {
             && tcp.flags.contains(Flags::ACK)
             && !tcp.flags.intersects(RARE)
             && tcp.seq == self.rcv_seq(self.rcv_nxt)
-            && self.rcv_nxt + text_len as u64 <= self.offered.right_edge()
+            && self.rcv_nxt + text_len as u64 <= self.offered.right_edge
             && u64::from(self.acknowledged_by(tcp)) <= self.snd.nxt() - self.snd.una()
             && self.ooo.is_empty()
             && self.peer_fin.is_none()
-            && (!self.ts.in_use()
+            && (!self.ts.in_use
                 || (tcp.timestamps).is_some_and(|option| !self.ts.rejects(option, now)))
     }
 
@@ -56,7 +56,7 @@ impl<T: TcpTypes> Connection<T> {
         self.traffic.segments_in += 1;
         self.last_received = now;
         self.keepalive_sent = 0;
-        self.ts.on_segment(tcp, self.ack.last_sent(), now);
+        self.ts.on_segment(tcp, self.ack.last_sent, now);
         // Fifth, the ACK.
         let text_len = text.len();
         let said = self.heed_window(tcp, self.acknowledged_by(tcp).into(), text_len > 0);

@@ -2,7 +2,6 @@
 
 mod burst;
 mod due;
-mod held;
 #[cfg(test)]
 mod last;
 mod output;

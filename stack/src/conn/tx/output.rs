@@ -164,18 +164,15 @@ impl<T: TcpTypes> Connection<T> {
                 }
                 NextSegment::New { allowance } => {
                     let (mut len, mut fin) = new?;
-                    // Never a shorter segment because of the congestion window: wait for room.
-                    if allowance.get() < len {
-                        self.snd.on_cwnd_limited();
-                        return None;
-                    }
-                    let next = match self.path_mtu.is_searched() {
-                        true => self.mtu_probe(len, allowance, now),
-                        false => NextProbe::None,
+                    let next = match () {
+                        () if allowance.get() < len => NextProbe::Wait,
+                        () if self.path_mtu.is_searched() => self.mtu_probe(len, allowance, now),
+                        () => NextProbe::None,
                     };
                     match next {
                         NextProbe::None => {}
                         NextProbe::Payload(longer) => (len, fin) = (longer, false),
+                        // Never a shorter segment because of the congestion window.
                         NextProbe::Wait => {
                             self.snd.on_cwnd_limited();
                             return None;
@@ -294,7 +291,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) {
-        let tsval = self.ts.in_use().then(|| self.ts.clock(now));
+        let tsval = self.ts.in_use.then(|| self.ts.clock(now));
         self.snd.on_retransmit(sent.start, now, tsval);
         let stream_end = self.send_buf.end() + 1;
         let data_end = sent.end.min(stream_end);
@@ -326,7 +323,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         // RFC 7323 sections 3.2 and 5.2: once agreed; before, an echo of what it answers.
         let refused = (self.handshake.changed()).and_then(|h| h.refused_tsval.take());
-        out.tcp.timestamps = match self.ts.in_use() {
+        out.tcp.timestamps = match self.ts.in_use {
             true => Some(self.ts.option(now)),
             false => refused.map(echo_only),
         };
@@ -364,15 +361,9 @@ impl<T: TcpTypes> Connection<T> {
     pub(in crate::conn) fn arm_keepalive(&mut self, now: Instant) {
         if let Some(keepalive) = &self.config.lifetimes.keepalive {
             cold_path();
-            let at = now + keepalive.idle;
-            self.arm_keepalive_at(at);
-        }
-    }
-
-    #[inline(never)]
-    fn arm_keepalive_at(&mut self, at: Instant) {
-        if self.state.is_synchronized() && self.state != State::TimeWait {
-            self.timers.arm(Timer::Keepalive, at);
+            if self.state.is_synchronized() && self.state != State::TimeWait {
+                self.timers.arm(Timer::Keepalive, now + keepalive.idle);
+            }
         }
     }
 

@@ -33,7 +33,7 @@ impl<T: TcpTypes> Connection<T> {
         let pushes = std::mem::take(&mut self.probe_window) || self.hold.pushes();
         let mut flags = Flags::ACK | Flags::FIN.when(fin) | Flags::PSH.when(drains && pushes);
         // RFC 3168 section 6.1.6: a window probe is neither ECN-capable nor says CWR.
-        if !probe && len > 0 && self.snd.take_cwr() && self.ecn.in_use() {
+        if !probe && len > 0 && self.snd.take_cwr() && self.ecn.in_use {
             flags |= Flags::CWR;
         }
         self.new_data_left(end + u64::from(fin), now);
@@ -118,7 +118,7 @@ impl<T: TcpTypes> Connection<T> {
             flags |= Flags::ECE;
         }
         let window = self.window_field(self.rcv_nxt, now);
-        let timestamps = self.ts.in_use().then(|| self.ts.option(now));
+        let timestamps = self.ts.in_use.then(|| self.ts.option(now));
         // Owed like any other acknowledgement, should the segment not leave.
         if std::mem::take(&mut self.challenge_due) {
             cold_path();
@@ -141,7 +141,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(always)]
     pub(super) fn window_field(&mut self, nxt: u64, now: Instant) -> u16 {
         self.know_room();
-        let mss = || payload_mss(self.mss_out, self.ts.in_use()).get();
+        let mss = || payload_mss(self.mss_out, self.ts.in_use).get();
         let read = self.recv_buf.start();
         self.offered.advertise(nxt, read, mss, true, now)
     }
