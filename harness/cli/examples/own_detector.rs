@@ -11,7 +11,7 @@
 //! two or three segments are what an incast is made of.
 
 use narrows::congestion::Instant;
-use narrows::recovery::detector::{AckFacts, LossDetector, Verdict};
+use narrows::recovery::detector::{AckFacts, LossDetector};
 use narrows::recovery::dup_thresh::Sack6675;
 use narrows::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 
@@ -24,14 +24,14 @@ impl LossDetector for Early {
     fn name(&self) -> &'static str {
         "early"
     }
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
         // `ER_thresh` of RFC 5827 section 3.2: all but the one that is missing.
         let others = u32::try_from(board.len())
             .unwrap_or(u32::MAX)
             .saturating_sub(1);
         let mut facts = *facts;
         facts.dup_thresh = facts.dup_thresh.min(others.max(1));
-        self.rfc6675.on_ack(&facts, board)
+        self.rfc6675.on_ack(&facts, board);
     }
     fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
         self.rfc6675.on_rto(now, board);

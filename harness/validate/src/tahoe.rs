@@ -10,7 +10,7 @@ use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionRegistry, FlowStart,
     FlowView, Reno,
 };
-use narrows::recovery::detector::{self, AckFacts, LossDetector, Verdict};
+use narrows::recovery::detector::{self, AckFacts, LossDetector};
 use narrows::recovery::scoreboard::{AbsSeq, Scoreboard};
 use narrows::{ByteCount, Instant};
 use narrows_experiment::model::Experiment;
@@ -67,14 +67,12 @@ impl LossDetector for GoBack {
         TAHOE
     }
 
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
         let enough = !facts.una_advanced && facts.dup_acks == facts.dup_thresh;
-        if !enough || board.una() <= self.recover {
-            return Verdict::Nothing;
+        if enough && board.una() > self.recover {
+            self.recover = 0;
+            board.mark_all_lost();
         }
-        self.recover = 0;
-        board.mark_all_lost();
-        Verdict::NewLoss
     }
 
     fn on_rto(&mut self, _: Instant, board: &mut Scoreboard) {

@@ -1,6 +1,6 @@
 //! What acknowledgements do to the sender: deliver, measure, inform, detect, react, arm.
 
-use super::loss_detector::{AckFacts, NewestDelivered, PartialAcks, Verdict};
+use super::loss_detector::{AckFacts, PartialAcks};
 use super::prr::{Bound, Prr};
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, SentSegment};
@@ -82,9 +82,9 @@ pub(super) struct Delivered {
     pub(super) round_start: bool,
     /// The window was one segment when it came.
     one_segment: bool,
-    pub(super) newest: Option<NewestDelivered>,
+    pub(super) newest: Option<SentSegment>,
     /// The same among the segments sent only once.
-    newest_clean: Option<NewestDelivered>,
+    newest_clean: Option<SentSegment>,
     /// Transmission time of the oldest cumulatively acknowledged segment, if none of them was
     /// sent more than once: data behind a repaired hole has waited for the repair.
     oldest_clean: Option<Instant>,
@@ -120,10 +120,9 @@ impl Delivered {
     ) {
         self.round_start |= rate.on_delivered(s, now);
         self.segments += 1;
-        let this = NewestDelivered::of(s);
-        let later = |n: NewestDelivered| !n.sent_after(&this);
+        let later = |n: SentSegment| !n.sent_after(s);
         if self.newest.is_none_or(later) {
-            self.newest = Some(this);
+            self.newest = Some(*s);
         }
         if s.was_retransmitted() {
             self.repaired |= cumulative;
@@ -137,7 +136,7 @@ impl Delivered {
             return;
         }
         if self.newest_clean.is_none_or(later) {
-            self.newest_clean = Some(this);
+            self.newest_clean = Some(*s);
         }
         if cumulative && self.oldest_clean.is_none_or(|t| s.sent_at < t) {
             self.oldest_clean = Some(s.sent_at);
@@ -148,9 +147,9 @@ impl Delivered {
     /// The delivered transmission that was made last. `echo`: how long ago, by its timestamp,
     /// the segment left that set off the ACK; if that is longer ago than the last transmission,
     /// an earlier one was delivered (RFC 8985 section 6.2 step 1).
-    fn newest(&self, now: Instant, echo: Option<Duration>) -> Option<NewestDelivered> {
+    fn newest(&self, now: Instant, echo: Option<Duration>) -> Option<SentSegment> {
         let newest = self.newest?;
-        let earlier = newest.retransmitted
+        let earlier = newest.was_retransmitted()
             && echo.is_some_and(|echo| echo > now.since(newest.sent_at) + ECHO_ERROR);
         if earlier {
             cold_path();
@@ -163,9 +162,8 @@ impl Delivered {
 
 /// What was found of losses.
 struct Found {
-    verdict: Verdict,
-    /// What was in flight before they were judged.
-    pipe_before: ByteCount,
+    /// [`Sender::found_since`].
+    lost: Option<ByteCount>,
     /// An episode is over that leaves loss which the window has not answered for.
     lost_beyond: bool,
 }
@@ -274,7 +272,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         sample.delivered = seen.bytes;
         sample.rtt = seen
             .newest
-            .filter(|s| !s.retransmitted)
+            .filter(|s| !s.was_retransmitted())
             .map(|s| now.since(s.sent_at));
         sample.round_start = seen.round_start;
         if input.ece && input.exact_ecn && seen.advanced {
@@ -306,11 +304,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         self.detect_spurious(input, seen, trace);
         let lost_beyond = seen.advanced && self.leave_episode(now, trace);
-        let pipe_before = self.begin_judgement();
+        let before = self.begin_judgement();
         let newest = seen.newest(now, input.timestamp_rtt);
+        self.judge(seen, newest, input.dsack.is_some(), now);
         Found {
-            verdict: self.judge(seen, newest, input.dsack.is_some(), now),
-            pipe_before,
+            lost: self.found_since(before),
             lost_beyond,
         }
     }
@@ -320,10 +318,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn judge(
         &mut self,
         seen: &Delivered,
-        newest: Option<NewestDelivered>,
+        newest: Option<SentSegment>,
         dsack: bool,
         now: Instant,
-    ) -> Verdict {
+    ) {
         let facts = AckFacts {
             now,
             una_advanced: seen.advanced,
@@ -340,7 +338,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             dup_thresh: self.policy.dup_thresh,
             round_start: seen.round_start,
         };
-        self.detector.on_ack(&facts, &mut self.board)
+        self.detector.on_ack(&facts, &mut self.board);
     }
 
     /// The window answers for losses and marks, and how much leaves follows what was delivered.
@@ -353,8 +351,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         trace: &mut impl Trace,
     ) {
         let now = input.now;
-        if found.verdict == Verdict::NewLoss {
-            self.on_loss_found(found.pipe_before, self.flight_before(seen, now), trace);
+        if let Some(bytes) = found.lost {
+            self.on_loss_found(bytes, self.flight_before(seen, now), trace);
         } else if found.lost_beyond {
             self.answer_for_next_window(self.flight_before(seen, now), trace);
         }
@@ -388,7 +386,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
             _ => {}
         }
-        self.tell_reduction(seen, found.verdict);
+        self.tell_reduction(seen, found.lost);
         if self.rare.paces() {
             cold_path();
             self.reconsider_pace(now);
@@ -421,13 +419,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// How much leaves in the present reduction follows what was delivered (RFC 9937).
-    pub(super) fn tell_reduction(&mut self, seen: &Delivered, verdict: Verdict) {
+    pub(super) fn tell_reduction(&mut self, seen: &Delivered, lost: Option<ByteCount>) {
         if let Some(prr) = self.episode.prr_mut() {
             let goes_well = match prr.bound() {
                 Bound::Rfc9937 => seen.advanced,
                 Bound::Linux43 => seen.repaired,
             };
-            let safe = goes_well && verdict == Verdict::Nothing;
+            let safe = goes_well && lost.is_none();
             // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
             let most = if self.policy.sack {
                 ByteCount::MAX

@@ -4,7 +4,6 @@
 //! of the steps of [`Sender::on_ack`]: those here, in the same order and with the same outcome.
 
 use super::ack::{BURST, Delivered};
-use super::loss_detector::{NewestDelivered, Verdict};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
 use crate::trace::Trace;
@@ -38,7 +37,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let delivered = self.board.ack_clean(ack, |s| {
             round_start |= rate.on_delivered(s, now);
             oldest = oldest.min(s.sent_at);
-            newest = Some(NewestDelivered::of(s));
+            newest = Some(*s);
         });
         self.dup_acks = 0;
         self.on_progress(Some(now.since(oldest)), now);
@@ -71,10 +70,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The loss detector judges what a [clean](Self::is_clean) ACK delivered.
     #[inline(never)]
     fn judge_progress(&mut self, seen: &Delivered, now: Instant, trace: &mut impl Trace) {
-        let pipe_before = self.board.pipe();
-        if self.judge(seen, seen.newest, false, now) == Verdict::NewLoss {
-            self.on_loss_found(pipe_before, self.flight_before(seen, now), trace);
-            self.tell_reduction(seen, Verdict::NewLoss);
+        let before = self.begin_judgement();
+        self.judge(seen, seen.newest, false, now);
+        let found = self.found_since(before);
+        if let Some(bytes) = found {
+            self.on_loss_found(bytes, self.flight_before(seen, now), trace);
+            self.tell_reduction(seen, found);
         }
     }
 
@@ -134,7 +135,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 mod tests {
     use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
     use crate::recovery::detector::{self, DetectorFactory as _};
-    use crate::recovery::loss_detector::{AckFacts, LossDetector, Verdict};
+    use crate::recovery::loss_detector::{AckFacts, LossDetector};
     use crate::recovery::scoreboard::Scoreboard;
     use crate::recovery::{AckInput, NextSegment, Sender, SenderPolicy};
     use narrows_congestion::rto::{StandardRto, presets};
@@ -155,12 +156,11 @@ mod tests {
             "each-third"
         }
 
-        fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+        fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
             self.0 += u32::from(facts.una_advanced);
             let finds = facts.una_advanced && self.0.is_multiple_of(3);
-            match board.first().map(|r| r.start) {
-                Some(start) if finds && board.mark_lost(start) => Verdict::NewLoss,
-                _ => Verdict::Nothing,
+            if let Some(first) = board.first().filter(|_| finds) {
+                board.mark_lost(first.start);
             }
         }
 

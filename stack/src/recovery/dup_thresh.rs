@@ -1,7 +1,7 @@
 //! Loss detection by counting: duplicate ACKs (RFC 5681, RFC 6582), or what is SACKed above
 //! (RFC 6675).
 
-use crate::recovery::loss_detector::{AckFacts, LossDetector, Verdict};
+use crate::recovery::loss_detector::{AckFacts, LossDetector};
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows_congestion::{CaState, Instant};
 
@@ -24,11 +24,10 @@ impl LossDetector for Reno {
         "reno"
     }
 
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        if facts.in_recovery() || facts.una_advanced || facts.dup_acks < facts.dup_thresh {
-            return Verdict::Nothing;
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
+        if !facts.in_recovery() && has_duplicates(facts) {
+            condemn_first(board);
         }
-        condemn_first(board)
     }
 
     fn heeds_progress(&self) -> bool {
@@ -73,20 +72,21 @@ impl LossDetector for NewReno {
         "newreno"
     }
 
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
         match facts.ca_state {
-            CaState::Loss => Verdict::Nothing,
-            CaState::Recovery => partial_ack(facts, board),
-            CaState::Open | CaState::Disorder | CaState::Cwr => {
-                let enough = !facts.una_advanced && facts.dup_acks >= facts.dup_thresh;
-                if !enough || board.una() <= self.recover {
-                    return Verdict::Nothing;
+            CaState::Loss => {}
+            // An ACK that stops short of the recovery point condemns the segment it stops at, unless a
+            // retransmission of that is on its way.
+            CaState::Recovery => {
+                let partial = facts.una_advanced && board.una() < facts.recovery_point;
+                if partial && board.first().is_some_and(|r| !r.in_flight_retransmission()) {
+                    condemn_first(board);
                 }
-                let verdict = condemn_first(board);
-                if verdict == Verdict::NewLoss {
+            }
+            CaState::Open | CaState::Disorder | CaState::Cwr => {
+                if has_duplicates(facts) && board.una() > self.recover && condemn_first(board) {
                     self.recover = board.end();
                 }
-                verdict
             }
         }
     }
@@ -135,22 +135,6 @@ impl Sack6675 {
             without_sack: NewReno::new(),
         }
     }
-
-    fn judge(facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        if board.sacked().is_zero() {
-            return Verdict::Nothing;
-        }
-        let judged = board.mark_lost_by_sacks(facts.dup_thresh, facts.mss);
-        if !judged.is_zero() {
-            return Verdict::NewLoss;
-        }
-        // Section 5 enters recovery on the count alone too: segments may be short of SMSS.
-        let enough = !facts.una_advanced && facts.dup_acks >= facts.dup_thresh;
-        if enough && !facts.in_recovery() && board.first().is_some_and(|r| !r.is_lost()) {
-            return condemn_first(board);
-        }
-        Verdict::Nothing
-    }
 }
 
 impl LossDetector for Sack6675 {
@@ -158,16 +142,24 @@ impl LossDetector for Sack6675 {
         "sack"
     }
 
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
         if !facts.sack_ok {
             return self.without_sack.on_ack(facts, board);
         }
-        let verdict = Self::judge(facts, board);
+        let sacks = !board.sacked().is_zero();
+        let judged = sacks && !(board.mark_lost_by_sacks(facts.dup_thresh, facts.mss)).is_zero();
+        if facts.in_recovery() {
+            return;
+        }
+        // Section 5 enters recovery on the count alone too: segments may be short of SMSS.
+        if sacks && !judged && has_duplicates(facts) && board.first().is_some_and(|r| !r.is_lost())
+        {
+            condemn_first(board);
+        }
         // Section 5 step 4.3, at the beginning of a recovery.
-        if !facts.in_recovery() && !board.lost().is_zero() {
+        if !board.lost().is_zero() {
             self.rescue_rxt = board.first().map_or(0, |first| first.end);
         }
-        verdict
     }
 
     fn heeds_progress(&self) -> bool {
@@ -201,23 +193,14 @@ impl LossDetector for Sack6675 {
     }
 }
 
-/// Duplicate ACKs condemn the segment that the peer waits for.
-fn condemn_first(board: &mut Scoreboard) -> Verdict {
-    match board.first().map(|r| r.start) {
-        Some(start) if board.mark_lost(start) => Verdict::NewLoss,
-        _ => Verdict::Nothing,
-    }
+/// `DupThresh` duplicate ACKs have come, or more.
+fn has_duplicates(facts: &AckFacts<'_>) -> bool {
+    !facts.una_advanced && facts.dup_acks >= facts.dup_thresh
 }
 
-/// Without SACK, in recovery: an ACK that stops short of the recovery point condemns the
-/// segment it stops at, unless a retransmission of that is on its way.
-fn partial_ack(facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-    let partial = facts.una_advanced && board.una() < facts.recovery_point;
-    if partial && board.first().is_some_and(|r| !r.in_flight_retransmission()) {
-        condemn_first(board)
-    } else {
-        Verdict::Nothing
-    }
+/// The segment that the peer waits for is lost; whether that is news.
+fn condemn_first(board: &mut Scoreboard) -> bool {
+    (board.first()).is_some_and(|first| board.mark_lost(first.start))
 }
 
 #[cfg(test)]
@@ -261,7 +244,8 @@ mod tests {
         }
 
         /// An ACK for the first `ack` segments of the connection, with SACK blocks in segments.
-        fn ack(&mut self, ack: u64, blocks: &[(u64, u64)]) -> Verdict {
+        /// Whether it told of loss.
+        fn ack(&mut self, ack: u64, blocks: &[(u64, u64)]) -> bool {
             let delivered = self.board.ack(1 + ack * MSS, |_| {});
             let blocks: Vec<_> = blocks
                 .iter()
@@ -282,12 +266,14 @@ mod tests {
             }
             facts.ca_state = self.ca_state;
             facts.recovery_point = self.recovery_point;
-            let verdict = self.detector.on_ack(&facts, &mut self.board);
-            if verdict == Verdict::NewLoss && !facts.in_recovery() {
+            let before = self.board.condemned();
+            self.detector.on_ack(&facts, &mut self.board);
+            let found = self.board.condemned() > before;
+            if found && !facts.in_recovery() {
                 self.ca_state = CaState::Recovery;
                 self.recovery_point = self.board.end();
             }
-            verdict
+            found
         }
 
         fn retransmit(&mut self) -> Option<u64> {
@@ -309,10 +295,10 @@ mod tests {
     fn three_duplicate_acks_condemn_the_first_segment() {
         fn check(detector: impl LossDetector) {
             let mut rig = Rig::new(detector, 10);
-            assert_eq!(rig.ack(1, &[]), Verdict::Nothing);
-            assert_eq!(rig.ack(1, &[]), Verdict::Nothing);
-            assert_eq!(rig.ack(1, &[]), Verdict::Nothing);
-            assert_eq!(rig.ack(1, &[]), Verdict::NewLoss);
+            assert!(!rig.ack(1, &[]));
+            assert!(!rig.ack(1, &[]));
+            assert!(!rig.ack(1, &[]));
+            assert!(rig.ack(1, &[]));
             assert_eq!(rig.retransmit(), Some(1));
             assert_eq!(rig.retransmit(), None);
         }
@@ -326,14 +312,14 @@ mod tests {
         let mut rig = Rig::new(NewReno::new(), 10);
         (0..3).for_each(|_| _ = rig.ack(0, &[]));
         assert_eq!(rig.retransmit(), Some(0));
-        assert_eq!(rig.ack(4, &[]), Verdict::NewLoss);
+        assert!(rig.ack(4, &[]));
         assert_eq!(rig.retransmit(), Some(4));
         // A second ACK for the same place does not; nor does one that stops at a segment whose
         // retransmission is on its way, nor one that reaches the end.
         rig.board.on_retransmit(1 + 6 * MSS, Instant::ZERO, 0);
-        assert_eq!(rig.ack(6, &[]), Verdict::Nothing);
-        assert_eq!(rig.ack(6, &[]), Verdict::Nothing);
-        assert_eq!(rig.ack(10, &[]), Verdict::Nothing);
+        assert!(!rig.ack(6, &[]));
+        assert!(!rig.ack(6, &[]));
+        assert!(!rig.ack(10, &[]));
         assert_eq!(rig.ca_state, CaState::Open);
     }
 
@@ -347,11 +333,11 @@ mod tests {
         rig.ack(10, &[]);
         rig.send(10);
         for _ in 0..5 {
-            assert_eq!(rig.ack(10, &[]), Verdict::Nothing);
+            assert!(!rig.ack(10, &[]));
         }
-        assert_eq!(rig.ack(11, &[]), Verdict::Nothing);
+        assert!(!rig.ack(11, &[]));
         (0..2).for_each(|_| _ = rig.ack(11, &[]));
-        assert_eq!(rig.ack(11, &[]), Verdict::NewLoss);
+        assert!(rig.ack(11, &[]));
     }
 
     /// Classic Reno takes one loss for each recovery, and has no memory of the last.
@@ -360,10 +346,10 @@ mod tests {
         let mut rig = Rig::new(Reno::new(), 10);
         (0..3).for_each(|_| _ = rig.ack(0, &[]));
         assert_eq!(rig.retransmit(), Some(0));
-        assert_eq!(rig.ack(4, &[]), Verdict::Nothing);
+        assert!(!rig.ack(4, &[]));
         assert_eq!(rig.ca_state, CaState::Open);
         (0..2).for_each(|_| _ = rig.ack(4, &[]));
-        assert_eq!(rig.ack(4, &[]), Verdict::NewLoss);
+        assert!(rig.ack(4, &[]));
         assert_eq!(rig.retransmit(), Some(4));
     }
 
@@ -371,24 +357,24 @@ mod tests {
     #[test]
     fn sack_finds_all_holes() {
         let mut rig = Rig::new(Sack6675::new(), 12);
-        assert_eq!(rig.ack(0, &[(2, 3)]), Verdict::Nothing);
-        assert_eq!(rig.ack(0, &[(5, 6), (2, 3)]), Verdict::Nothing);
-        assert_eq!(rig.ack(0, &[(5, 7), (2, 3)]), Verdict::NewLoss);
+        assert!(!rig.ack(0, &[(2, 3)]));
+        assert!(!rig.ack(0, &[(5, 6), (2, 3)]));
+        assert!(rig.ack(0, &[(5, 7), (2, 3)]));
         assert_eq!(
             (rig.retransmit(), rig.retransmit(), rig.retransmit()),
             (Some(0), Some(1), None)
         );
-        assert_eq!(rig.ack(0, &[(5, 8), (2, 3)]), Verdict::NewLoss);
+        assert!(rig.ack(0, &[(5, 8), (2, 3)]));
         assert_eq!(
             (rig.retransmit(), rig.retransmit(), rig.retransmit()),
             (Some(3), Some(4), None)
         );
         // A lost retransmission is for the timeout.
-        assert_eq!(rig.ack(0, &[(5, 12), (2, 3)]), Verdict::Nothing);
+        assert!(!rig.ack(0, &[(5, 12), (2, 3)]));
         assert_eq!(rig.retransmit(), None);
         rig.rto();
         assert_eq!(rig.retransmit(), Some(0));
-        assert_eq!(rig.ack(5, &[]), Verdict::Nothing);
+        assert!(!rig.ack(5, &[]));
     }
 
     /// RFC 6675 section 5 step 2: three duplicate ACKs of short segments are enough.
@@ -401,10 +387,10 @@ mod tests {
         }
         for i in 2..=3 {
             rig.board.sack(&[(101, 1 + i * 100)], |_| {});
-            assert_eq!(rig.ack(0, &[]), Verdict::Nothing);
+            assert!(!rig.ack(0, &[]));
         }
         rig.board.sack(&[(101, 401)], |_| {});
-        assert_eq!(rig.ack(0, &[]), Verdict::NewLoss);
+        assert!(rig.ack(0, &[]));
         assert_eq!(rig.retransmit(), Some(0));
     }
 
@@ -453,8 +439,8 @@ mod tests {
     fn without_sack_it_is_newreno() {
         let mut rig = Rig::new(Sack6675::new(), 10);
         rig.sack_ok = false;
-        (0..2).for_each(|_| assert_eq!(rig.ack(0, &[]), Verdict::Nothing));
-        assert_eq!(rig.ack(0, &[]), Verdict::NewLoss);
-        assert_eq!(rig.ack(4, &[]), Verdict::NewLoss);
+        (0..2).for_each(|_| assert!(!rig.ack(0, &[])));
+        assert!(rig.ack(0, &[]));
+        assert!(rig.ack(4, &[]));
     }
 }

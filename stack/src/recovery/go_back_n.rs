@@ -1,7 +1,7 @@
 //! Loss detection that goes back: duplicate ACKs condemn all that is outstanding.
 
 use crate::recovery::dup_thresh::NewReno;
-use crate::recovery::loss_detector::{AckFacts, LossDetector, Verdict};
+use crate::recovery::loss_detector::{AckFacts, LossDetector};
 use crate::recovery::scoreboard::Scoreboard;
 use narrows_congestion::Instant;
 
@@ -28,12 +28,12 @@ impl LossDetector for GoBackN {
         "go-back-n"
     }
 
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        let verdict = self.duplicates.on_ack(facts, board);
-        if verdict == Verdict::NewLoss && !facts.in_recovery() {
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
+        let before = board.condemned();
+        self.duplicates.on_ack(facts, board);
+        if board.condemned() > before && !facts.in_recovery() {
             board.mark_all_lost();
         }
-        verdict
     }
 
     fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
@@ -73,8 +73,8 @@ mod tests {
             facts.sack_ok = false;
             facts.dup_acks = dup_acks;
             facts.recovery_point = 1;
-            let verdict = detector.on_ack(&facts, &mut board);
-            assert_eq!(verdict == Verdict::NewLoss, dup_acks == 3);
+            detector.on_ack(&facts, &mut board);
+            assert_eq!(!board.lost().is_zero(), dup_acks == 3);
         }
         assert!(board.iter().all(|record| record.is_lost()));
         assert_eq!(board.lost(), ByteCount::new(10_000));

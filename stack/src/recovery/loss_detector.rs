@@ -31,7 +31,7 @@ pub struct AckFacts<'a> {
     /// Of the newly delivered records the one sent last. Leave it out, or pass the next one, if
     /// the timestamp echo says that the ACK is for an earlier transmission of it (RFC 8985
     /// section 6.2 step 1).
-    pub newest: Option<NewestDelivered>,
+    pub newest: Option<SentSegment>,
     /// Round-trip time, with the sample of this ACK if it gave one.
     pub rtt: &'a RttEstimator,
     /// The effective segment size.
@@ -76,64 +76,6 @@ impl<'a> AckFacts<'a> {
     }
 }
 
-/// A record that was just delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewestDelivered {
-    /// When it was last transmitted.
-    pub sent_at: Instant,
-    /// One past its last sequence number.
-    pub end: AbsSeq,
-    /// How many retransmissions had been made with that, modulo 2^32: with its sequence number that
-    /// is the order of transmissions.
-    pub order: u32,
-    /// It was sent more than once.
-    pub retransmitted: bool,
-}
-
-impl NewestDelivered {
-    /// Of one record.
-    pub fn of(segment: &SentSegment) -> Self {
-        Self {
-            sent_at: segment.sent_at,
-            end: segment.end,
-            order: segment.order,
-            retransmitted: segment.was_retransmitted(),
-        }
-    }
-
-    /// Sent later than `other` (`RACK_sent_after` of RFC 8985 section 6.2). The order of
-    /// transmission breaks a tie, where the RFC has the sequence number alone for it: of what leaves
-    /// in one instant a retransmission may be the last.
-    pub fn sent_after(&self, other: &Self) -> bool {
-        let later = match self.order.wrapping_sub(other.order) as i32 {
-            // Since the same retransmission: new data, which leaves in its order.
-            0 => self.end > other.end,
-            after => after > 0,
-        };
-        self.sent_at > other.sent_at || (self.sent_at == other.sent_at && later)
-    }
-}
-
-/// What a detector found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// No record was newly judged lost.
-    Nothing,
-    /// At least one record was newly judged lost.
-    NewLoss,
-}
-
-impl Verdict {
-    /// [`Verdict::NewLoss`] if any bytes were judged.
-    pub fn from_bytes(judged: ByteCount) -> Self {
-        if judged.is_zero() {
-            Self::Nothing
-        } else {
-            Self::NewLoss
-        }
-    }
-}
-
 /// The two variants of NewReno that RFC 6582 section 4 tells apart: which of the partial ACKs of
 /// a fast recovery restart the retransmission timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,14 +109,15 @@ pub enum FastRetransmitTimer {
 ///   [`reorder_deadline`](Self::reorder_deadline), never without one.
 ///
 /// # What the detector promises
-/// - It marks records lost, through the scoreboard, and changes nothing else there.
+/// - It marks records lost, through the scoreboard, and changes nothing else there. What it has
+///   marked is what it has found.
 /// - No clock, no randomness, no I/O.
 pub trait LossDetector: Debug + Send {
     /// The registry name, lower case: `"rack"`.
     fn name(&self) -> &'static str;
 
     /// An ACK arrived.
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict;
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard);
 
     /// With SACK, an ACK of new data with nothing amiss: no D-SACK, nothing SACKed, lost, or sent
     /// twice, no recovery; `newest` is what it delivered last. Who [heeds](Self::heeds_progress) such
@@ -182,7 +125,7 @@ pub trait LossDetector: Debug + Send {
     /// [`on_ack`](Self::on_ack) is told all of it.
     fn on_progress(
         &mut self,
-        newest: &NewestDelivered,
+        newest: &SentSegment,
         now: Instant,
         rtt: &RttEstimator,
         board: &Scoreboard,
@@ -192,24 +135,12 @@ pub trait LossDetector: Debug + Send {
     }
 
     /// The reordering timer fired.
-    fn on_reorder_timeout(
-        &mut self,
-        now: Instant,
-        rtt: &RttEstimator,
-        board: &mut Scoreboard,
-    ) -> Verdict {
+    fn on_reorder_timeout(&mut self, now: Instant, rtt: &RttEstimator, board: &mut Scoreboard) {
         let _ = (now, rtt, board);
-        Verdict::Nothing
-    }
-
-    /// Whether it ever has a [`reorder_deadline`](Self::reorder_deadline): who
-    /// [heeds](Self::heeds_progress) no ACK of new data has none, unless it says so. Asked once.
-    fn has_reorder_timer(&self) -> bool {
-        self.heeds_progress()
     }
 
     /// When to call [`on_reorder_timeout`](Self::on_reorder_timeout), if at all. May change
-    /// with each call of an `on_*`.
+    /// with each call of an `on_*`. Not asked of who [heeds](Self::heeds_progress) no ACK of new data.
     fn reorder_deadline(&self) -> Option<Instant> {
         None
     }

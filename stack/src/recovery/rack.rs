@@ -2,8 +2,8 @@
 //! delivered. The tail loss probe of section 7 is in [`super::tlp`].
 
 use crate::recovery::dup_thresh::NewReno;
-use crate::recovery::loss_detector::{AckFacts, LossDetector, NewestDelivered, Verdict};
-use crate::recovery::scoreboard::{AbsSeq, Scoreboard};
+use crate::recovery::loss_detector::{AckFacts, LossDetector};
+use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use crate::sparse::{Rarely, begins};
 use narrows_congestion::{Duration, Instant, RttEstimator};
 
@@ -30,7 +30,7 @@ begins! {
     #[derive(Clone, Debug)]
     struct Rack {
         /// `RACK.segment`: of the delivered segments the one sent last.
-        newest: Option<NewestDelivered> = None,
+        newest: Option<SentSegment> = None,
         /// `RACK.rtt`: how long that one took.
         rtt: Duration = Duration::ZERO,
         reo_wnd_mult: u64 = 1,
@@ -85,7 +85,7 @@ impl Rack {
         let Some(newest) = facts.newest else { return };
         let rtt = facts.now.since(newest.sent_at);
         // Faster than the path ever was: the ACK is for the original, not the retransmission.
-        if newest.retransmitted && facts.rtt.min().is_some_and(|min| rtt < min) {
+        if newest.was_retransmitted() && facts.rtt.min().is_some_and(|min| rtt < min) {
             return;
         }
         if self.newest.is_none_or(|old| newest.sent_after(&old)) {
@@ -132,20 +132,19 @@ impl Rack {
     }
 
     /// `RACK_detect_loss`, step 5 of section 6.2.
-    fn detect(&mut self, now: Instant, reo_wnd: Duration, board: &mut Scoreboard) -> Verdict {
+    fn detect(&mut self, now: Instant, reo_wnd: Duration, board: &mut Scoreboard) {
         self.deadline = None;
         let Some(newest) = self.newest else {
-            return Verdict::Nothing;
+            return;
         };
         // In order, the common case: nothing in flight was sent before what was delivered.
-        let suspect = board.oldest_in_flight().map(|s| NewestDelivered::of(&s));
-        if suspect.is_none_or(|oldest| !newest.sent_after(&oldest)) {
-            return Verdict::Nothing;
+        if (board.oldest_in_flight()).is_none_or(|oldest| !newest.sent_after(&oldest)) {
+            return;
         }
         let patience = self.rtt + reo_wnd;
         let mut next = None;
         let judged = board.mark_lost_by_send_time(|segment| {
-            if !newest.sent_after(&NewestDelivered::of(segment)) {
+            if !newest.sent_after(segment) {
                 return false;
             }
             let expires = segment.sent_at + patience;
@@ -156,7 +155,6 @@ impl Rack {
         });
         self.deadline = next;
         self.recovering |= !judged.is_zero();
-        Verdict::from_bytes(judged)
     }
 }
 
@@ -165,26 +163,26 @@ impl LossDetector for RackTlp {
         if self.probe { "rack" } else { "rack-notlp" }
     }
 
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
         if !facts.sack_ok {
             return self.state.without_sack.on_ack(facts, board);
         }
         let nothing = facts.newest.is_none() && !facts.dsack && !facts.in_recovery();
         if nothing && self.state.is_as_it_began() {
             self.reo_wnd = self.state.reo_wnd(facts, board);
-            return Verdict::Nothing;
+            return;
         }
         let state = &mut *self.state;
         state.update_newest(facts);
         state.update_reo_wnd(facts, board);
         self.reo_wnd = state.reo_wnd(facts, board);
-        state.detect(facts.now, self.reo_wnd, board)
+        state.detect(facts.now, self.reo_wnd, board);
     }
 
     /// What is delivered in order is the newest, and nothing that is in flight was sent before it.
     fn on_progress(
         &mut self,
-        newest: &NewestDelivered,
+        newest: &SentSegment,
         now: Instant,
         rtt: &RttEstimator,
         _board: &Scoreboard,
@@ -205,13 +203,8 @@ impl LossDetector for RackTlp {
         true
     }
 
-    fn on_reorder_timeout(
-        &mut self,
-        now: Instant,
-        _rtt: &RttEstimator,
-        board: &mut Scoreboard,
-    ) -> Verdict {
-        self.state.detect(now, self.reo_wnd, board)
+    fn on_reorder_timeout(&mut self, now: Instant, _: &RttEstimator, board: &mut Scoreboard) {
+        self.state.detect(now, self.reo_wnd, board);
     }
 
     fn reorder_deadline(&self) -> Option<Instant> {
@@ -235,7 +228,7 @@ impl LossDetector for RackTlp {
     fn on_undo(&mut self) {
         let state = &mut *self.state;
         state.deadline = None;
-        state.newest = state.newest.filter(|newest| !newest.retransmitted);
+        state.newest = state.newest.filter(|newest| !newest.was_retransmitted());
         state.without_sack.on_undo();
     }
 
@@ -247,7 +240,6 @@ impl LossDetector for RackTlp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::scoreboard::SentSegment;
     use narrows_congestion::{ByteCount, CaState};
 
     const MSS: u64 = 1_000;
@@ -288,12 +280,12 @@ mod tests {
             self.board.on_retransmit(segment * MSS, us(at), 0);
         }
 
-        fn ack(&mut self, at: u64, ack: u64, blocks: &[(u64, u64)], dsack: bool) -> Verdict {
-            let mut newest: Option<NewestDelivered> = None;
+        /// Whether it told of loss.
+        fn ack(&mut self, at: u64, ack: u64, blocks: &[(u64, u64)], dsack: bool) -> bool {
+            let mut newest: Option<SentSegment> = None;
             let mut each = |r: &SentSegment| {
-                let this = NewestDelivered::of(r);
-                if newest.is_none_or(|old| this.sent_after(&old)) {
-                    newest = Some(this);
+                if newest.is_none_or(|old| r.sent_after(&old)) {
+                    newest = Some(*r);
                 }
             };
             let acked = self.board.ack(ack * MSS, &mut each);
@@ -306,7 +298,9 @@ mod tests {
             facts.newest = newest;
             facts.dsack = dsack;
             facts.ca_state = self.ca_state;
-            self.rack.on_ack(&facts, &mut self.board)
+            let before = self.board.condemned();
+            self.rack.on_ack(&facts, &mut self.board);
+            self.board.condemned() > before
         }
 
         fn lost(&self) -> Vec<u64> {
@@ -323,20 +317,22 @@ mod tests {
     #[test]
     fn a_hole_is_lost_after_the_reordering_window() {
         let mut rig = Rig::new(10);
-        assert_eq!(rig.ack(RTT + 2, 0, &[(2, 3)], false), Verdict::Nothing);
+        assert!(!rig.ack(RTT + 2, 0, &[(2, 3)], false));
         assert_eq!(rig.rack.reo_wnd(), Duration::from_micros(RTT / 4));
         assert_eq!(rig.rack.rtt(), Duration::from_micros(RTT));
         assert_eq!(rig.rack.reorder_deadline(), Some(us(RTT + RTT / 4)));
         let fire = |rig: &mut Rig, at| {
+            let before = rig.board.condemned();
             rig.rack
-                .on_reorder_timeout(us(at), &rig.rtt, &mut rig.board)
+                .on_reorder_timeout(us(at), &rig.rtt, &mut rig.board);
+            rig.board.condemned() > before
         };
-        assert_eq!(fire(&mut rig, RTT + RTT / 4 - 1), Verdict::Nothing);
-        assert_eq!(fire(&mut rig, RTT + RTT / 4), Verdict::NewLoss);
+        assert!(!fire(&mut rig, RTT + RTT / 4 - 1));
+        assert!(fire(&mut rig, RTT + RTT / 4));
         assert_eq!(rig.lost(), [0]);
         // The next one has its own time, and what was sent later than segment 2 none.
         assert_eq!(rig.rack.reorder_deadline(), Some(us(RTT + RTT / 4 + 1)));
-        assert_eq!(fire(&mut rig, RTT + RTT / 4 + 1), Verdict::NewLoss);
+        assert!(fire(&mut rig, RTT + RTT / 4 + 1));
         assert_eq!(rig.lost(), [0, 1]);
         assert_eq!(rig.rack.reorder_deadline(), None);
     }
@@ -346,13 +342,13 @@ mod tests {
     #[test]
     fn no_window_after_three_sacked_or_in_recovery() {
         let mut rig = Rig::new(10);
-        assert_eq!(rig.ack(RTT + 2, 0, &[(1, 3)], false), Verdict::Nothing);
-        assert_eq!(rig.ack(RTT + 3, 0, &[(1, 4)], false), Verdict::NewLoss);
+        assert!(!rig.ack(RTT + 2, 0, &[(1, 3)], false));
+        assert!(rig.ack(RTT + 3, 0, &[(1, 4)], false));
         assert_eq!(rig.rack.reo_wnd(), Duration::ZERO);
         assert_eq!(rig.lost(), [0]);
         let mut rig = Rig::new(10);
         rig.ca_state = CaState::Recovery;
-        assert_eq!(rig.ack(RTT + 1, 0, &[(1, 2)], false), Verdict::NewLoss);
+        assert!(rig.ack(RTT + 1, 0, &[(1, 2)], false));
     }
 
     /// Section 6.2 step 3 and 4: once reordering was seen the window stays open.
@@ -362,7 +358,7 @@ mod tests {
         rig.ack(RTT + 1, 0, &[(1, 2)], false);
         rig.ack(RTT + 2, 2, &[], false);
         assert_eq!(rig.board.reordering().segments, 1);
-        assert_eq!(rig.ack(RTT + 5, 2, &[(3, 8)], false), Verdict::Nothing);
+        assert!(!rig.ack(RTT + 5, 2, &[(3, 8)], false));
         assert_eq!(rig.rack.reo_wnd(), Duration::from_micros(RTT / 4));
     }
 
@@ -398,12 +394,12 @@ mod tests {
     fn a_lost_retransmission_is_found() {
         let mut rig = Rig::new(6);
         rig.ca_state = CaState::Recovery;
-        assert_eq!(rig.ack(RTT + 2, 0, &[(2, 3)], false), Verdict::NewLoss);
+        assert!(rig.ack(RTT + 2, 0, &[(2, 3)], false));
         assert_eq!(rig.lost(), [0, 1]);
         rig.retransmit(0, RTT + 2);
         rig.retransmit(1, RTT + 3);
-        assert_eq!(rig.ack(RTT + 5, 0, &[(2, 6)], false), Verdict::Nothing);
-        assert_eq!(rig.ack(2 * RTT + 3, 0, &[(1, 6)], false), Verdict::NewLoss);
+        assert!(!rig.ack(RTT + 5, 0, &[(2, 6)], false));
+        assert!(rig.ack(2 * RTT + 3, 0, &[(1, 6)], false));
         assert_eq!(rig.board.next_lost().map(|r| r.start), Some(0));
     }
 
@@ -416,13 +412,9 @@ mod tests {
         rig.retransmit(0, RTT + 2);
         rig.retransmit(1, RTT + 2);
         let before = rig.rack.state.newest;
-        assert_eq!(rig.ack(RTT + 3, 1, &[], false), Verdict::Nothing);
+        assert!(!rig.ack(RTT + 3, 1, &[], false));
         assert_eq!(rig.rack.state.newest, before);
-        assert_eq!(
-            rig.ack(2 * RTT + 2, 2, &[], false),
-            Verdict::NewLoss,
-            "this one is real"
-        );
+        assert!(rig.ack(2 * RTT + 2, 2, &[], false), "this one is real");
     }
 
     /// Section 6.3: a timeout condemns the first segment and those whose time is over, not what
@@ -453,6 +445,7 @@ mod tests {
         let mut facts = AckFacts::new(us(RTT), ByteCount::new(MSS), &rig.rtt);
         facts.sack_ok = false;
         facts.dup_acks = 3;
-        assert_eq!(rig.rack.on_ack(&facts, &mut rig.board), Verdict::NewLoss);
+        rig.rack.on_ack(&facts, &mut rig.board);
+        assert!(!rig.board.lost().is_zero());
     }
 }

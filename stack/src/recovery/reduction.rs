@@ -23,27 +23,42 @@ pub(super) struct Flight {
     recover_fs: ByteCount,
 }
 
+/// What is in flight and what is lost before a detector judges.
+#[derive(Clone, Copy)]
+pub(super) struct Before {
+    pipe: ByteCount,
+    condemned: ByteCount,
+}
+
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
-    /// The detector is about to judge: what is in flight before it does.
-    pub(super) fn begin_judgement(&mut self) -> ByteCount {
+    /// The detector is about to judge.
+    pub(super) fn begin_judgement(&mut self) -> Before {
         if !self.episode.is_settled() {
             self.board.forget_judged();
         }
-        self.board.pipe()
+        Before {
+            pipe: self.board.pipe(),
+            condemned: self.board.condemned(),
+        }
     }
 
-    /// The detector has found losses. `pipe_before` is of [`Self::begin_judgement`].
+    /// It has judged: how much has left the pipe by that, if it has found anything lost.
+    pub(super) fn found_since(&self, before: Before) -> Option<ByteCount> {
+        let found = self.board.condemned() > before.condemned;
+        found.then(|| before.pipe - self.board.pipe())
+    }
+
+    /// The detector has found losses, of `bytes`.
     #[inline(never)] // Once an episode, most of them.
     pub(super) fn on_loss_found(
         &mut self,
-        pipe_before: ByteCount,
+        bytes: ByteCount,
         flight: Flight,
         trace: &mut impl Trace,
     ) {
         if self.rare.asked.mtu_probe.is_some() && self.lost_probe_alone() {
             return;
         }
-        let bytes = pipe_before - self.board.pipe();
         self.rare.counted.lost_bytes += bytes.get();
         self.rate.on_lost(bytes);
         trace(TraceEvent::Lost { bytes });

@@ -45,7 +45,7 @@ pub(super) fn shrink<T>(records: &mut VecDeque<T>, few: usize) {
 pub type AbsSeq = u64;
 
 /// One segment that was sent and is not cumulatively acknowledged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentSegment {
     /// First sequence number.
     pub start: AbsSeq,
@@ -56,8 +56,9 @@ pub struct SentSegment {
     /// Bytes delivered on the connection when it was last transmitted, modulo 2^32: `P.delivered` of
     /// draft-ietf-ccwg-bbr, by which rounds are counted. No window is so large that it would matter.
     pub delivered: u32,
-    /// How many retransmissions had been made, modulo 2^32, with the last transmission of it.
-    pub(super) order: u32,
+    /// How many retransmissions had been made, modulo 2^32, with the last transmission of it: with its
+    /// sequence number that is the order of transmissions.
+    order: u32,
     mark: Mark,
     transmissions: u8,
 }
@@ -92,6 +93,18 @@ impl SentSegment {
     /// How often it was sent; stays at 127.
     pub fn transmissions(&self) -> u8 {
         self.transmissions
+    }
+
+    /// Sent later than `other` (`RACK_sent_after` of RFC 8985 section 6.2). The order of
+    /// transmission breaks a tie, where the RFC has the sequence number alone for it: of what leaves
+    /// in one instant a retransmission may be the last.
+    pub fn sent_after(&self, other: &Self) -> bool {
+        let later = match self.order.wrapping_sub(other.order) as i32 {
+            // Since the same retransmission: new data, which leaves in its order.
+            0 => self.end > other.end,
+            after => after > 0,
+        };
+        self.sent_at > other.sent_at || (self.sent_at == other.sent_at && later)
     }
 }
 
@@ -566,6 +579,11 @@ impl Scoreboard {
     /// Bytes judged lost, whether or not they were sent again.
     pub fn lost(&self) -> ByteCount {
         ByteCount::from(self.holes.of(Mark::Lost) + self.holes.of(Mark::Resent))
+    }
+
+    /// Bytes judged lost, those that were not sent again since twice: any judgement makes it more.
+    pub fn condemned(&self) -> ByteCount {
+        self.lost() + ByteCount::from(self.holes.of(Mark::Lost))
     }
 
     /// Bytes of which a retransmission is in flight.

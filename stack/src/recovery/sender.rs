@@ -88,7 +88,6 @@ pub struct Sender<C, R> {
     /// What `detector` wants; asked once.
     pub(super) heeds_progress: bool,
     pub(super) probes_tail: bool,
-    pub(super) has_reorder_timer: bool,
     /// What `rto` wants; asked once.
     pub(super) draws_rto: bool,
     /// What `cc` wants. Pacing also while the window is not validated.
@@ -137,7 +136,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             board,
             heeds_progress: detector.heeds_progress(),
             probes_tail: detector.tail_loss_probe(),
-            has_reorder_timer: detector.has_reorder_timer(),
             draws_rto,
             detector,
             needs,

@@ -1,7 +1,7 @@
 //! The sender's timers: when they are armed (RFC 6298 section 5, RFC 8985 section 7.2), and what
 //! follows when one fires.
 
-use super::loss_detector::{FastRetransmitTimer, PartialAcks, Verdict};
+use super::loss_detector::{FastRetransmitTimer, PartialAcks};
 use super::rare::Rare;
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
@@ -147,7 +147,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// When the detector's reordering timer fires.
     #[inline]
     pub fn reorder_deadline(&self) -> Option<Instant> {
-        if !self.has_reorder_timer || self.board.is_empty() {
+        if !self.heeds_progress || self.board.is_empty() {
             None
         } else {
             self.detector.reorder_deadline()
@@ -162,13 +162,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The reordering timer of the loss detector fired.
     pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl Trace) {
-        let pipe_before = self.begin_judgement();
-        let verdict = self
-            .detector
+        let before = self.begin_judgement();
+        self.detector
             .on_reorder_timeout(now, &self.rtt, &mut self.board);
-        if verdict == Verdict::NewLoss {
-            let flight = self.flight(now);
-            self.on_loss_found(pipe_before, flight, trace);
+        if let Some(bytes) = self.found_since(before) {
+            self.on_loss_found(bytes, self.flight(now), trace);
         }
     }
 

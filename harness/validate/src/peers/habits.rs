@@ -6,9 +6,7 @@ use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionRegistry, FlowStart,
     FlowView, Lower, Reno,
 };
-use narrows::recovery::detector::{
-    self, AckFacts, FastRetransmitTimer, LossDetector, PartialAcks, Verdict,
-};
+use narrows::recovery::detector::{self, AckFacts, FastRetransmitTimer, LossDetector, PartialAcks};
 use narrows::recovery::dup_thresh::{NewReno, Sack6675};
 use narrows::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows::{ByteCount, Instant};
@@ -115,8 +113,8 @@ impl LossDetector for Steady {
     fn name(&self) -> &'static str {
         STEADY
     }
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        self.0.on_ack(facts, board)
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
+        self.0.on_ack(facts, board);
     }
     fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
         self.0.on_rto(now, board);
@@ -140,8 +138,8 @@ impl LossDetector for RunsOn {
     fn name(&self) -> &'static str {
         RUNS_ON
     }
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) -> Verdict {
-        self.0.on_ack(facts, board)
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
+        self.0.on_ack(facts, board);
     }
     fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
         self.0.on_rto(now, board);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::recovery::dup_thresh::Sack6675;
-use crate::recovery::loss_detector::{AckFacts, LossDetector, NewestDelivered};
+use crate::recovery::loss_detector::{AckFacts, LossDetector};
 use crate::recovery::rack::RackTlp;
 use narrows_congestion::{Duration, RttEstimator};
 use proptest::prelude::*;
@@ -673,11 +673,10 @@ fn steps_per_record(n: u64, detector: &mut dyn LossDetector, dropped: impl Fn(u6
             .filter(|b| b.0 > ack)
             .take(4)
             .collect();
-        let mut newest: Option<NewestDelivered> = None;
+        let mut newest: Option<SentSegment> = None;
         let mut each = |r: &SentSegment| {
-            let this = NewestDelivered::of(r);
-            if newest.is_none_or(|old| this.sent_after(&old)) {
-                newest = Some(this);
+            if newest.is_none_or(|old| r.sent_after(&old)) {
+                newest = Some(*r);
             }
         };
         let advanced = !board.ack(ack, &mut each).is_zero();
