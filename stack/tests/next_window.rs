@@ -308,7 +308,7 @@ fn rfc6675_4_what_was_sent_on_suspicion_is_lost_like_any_other() {
     }
     let record = lab.conn.sender().scoreboard().get(hole * MSS + 1).unwrap();
     assert!(record.is_lost() && record.in_flight_retransmission());
-    assert_eq!(record.transmissions(), 2);
+    assert_eq!(record.transmissions, 2);
     // 0 and the hole, each once.
     assert_eq!((lab.pipe(), held > 2), (2, true));
     lab.wait(ms(100));

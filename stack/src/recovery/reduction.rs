@@ -107,7 +107,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// left before the window was last lowered it is the same one.
     fn is_lost_again(&self) -> bool {
         let retransmission = self.board.judged().retransmission;
-        retransmission.is_some_and(|at| at >= self.rare.lowered_at)
+        retransmission
+            .get()
+            .is_some_and(|at| at >= self.rare.lowered_at)
     }
 
     fn enter_recovery(&mut self, flight: Flight, trace: &mut impl Trace) {

@@ -17,9 +17,8 @@
 //! settled before, and the cost of an ACK follows what is new in it.
 
 use crate::prefetch::{prefetch, prefetch_span};
-use crate::sparse::{Rarely, Sparse, begins};
-pub use judge::Judged;
-use links::step;
+use crate::sparse::{Rarely, begins};
+use judge::Judged;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, Instant};
 use record::{Mark, Record};
@@ -60,7 +59,8 @@ pub struct SentSegment {
     /// sequence number that is the order of transmissions.
     order: u32,
     mark: Mark,
-    transmissions: u8,
+    /// How often it was sent; stays at 127.
+    pub transmissions: u8,
 }
 
 impl SentSegment {
@@ -88,11 +88,6 @@ impl SentSegment {
     /// RFC 6298 section 3).
     pub fn was_retransmitted(&self) -> bool {
         self.transmissions > 1
-    }
-
-    /// How often it was sent; stays at 127.
-    pub fn transmissions(&self) -> u8 {
-        self.transmissions
     }
 
     /// Sent later than `other` (`RACK_sent_after` of RFC 8985 section 6.2). The order of
@@ -164,10 +159,7 @@ begins! {
         /// SACKed bytes, and SACKed runs, from the frontier on.
         sacked_above: u32 = 0,
         runs_above: u32 = 0,
-        judged_first_again: bool = false,
-        /// The others of [`Judged`].
-        judged_retransmission: Sparse<Instant> = Sparse::NONE,
-        judged_end: AbsSeq = 0,
+        judged: Judged = Judged::NOTHING,
         /// End of the highest SACKed record; stale once acknowledged.
         high_sacked: AbsSeq = 0,
         /// [`Scoreboard::end`] when all was last said not to be lost.
@@ -290,15 +282,22 @@ impl Scoreboard {
             cold_path();
             return self.push_several(end, now, delivered);
         };
-        let mut record = Record::sent(self.end, len, now, delivered);
-        record.prev = self.flight.tail;
-        record.order = self.retransmissions;
-        self.end = end;
         if self.records.len() == self.records.capacity() {
             cold_path();
             self.make_room();
         }
-        self.records.push_back(record);
+        self.records.push_back(Record {
+            sent_at: now,
+            start: self.end as u32,
+            delivered: delivered as u32,
+            prev: self.flight.tail,
+            next: NIL,
+            order: self.retransmissions,
+            len,
+            sent: 1,
+            mark: Mark::Sent,
+        });
+        self.end = end;
         self.end_flight_with(self.records.len() - 1);
     }
 
@@ -431,42 +430,31 @@ impl Scoreboard {
             return ByteCount::ZERO;
         }
         let mut delivered = 0;
-        let judged = self.index(self.frontier);
-        let mut dropped = 0;
         // Where the first record starts.
         let mut at = self.una;
-        while let Some(record) = self.records.front() {
-            if record.end(at) > ack {
-                break;
-            }
-            step!(self);
+        while let Some(record) = self.records.front()
+            && record.end(at) <= ack
+        {
             let (first, len) = (record.view(at), record.len);
-            let mark = first.mark;
-            self.uncount(mark, len);
-            if mark == Mark::Sacked {
+            self.touch(1);
+            self.uncount(first.mark, len);
+            if first.is_sacked() {
                 self.holes.sacked_records -= 1;
-                if dropped >= judged {
+                if self.frontier == self.base {
                     self.leave_sacked_above(0);
                 }
             } else {
                 delivered += u64::from(len);
-                self.unlink(0, mark);
-            }
-            self.records.pop_front();
-            self.base = self.base.wrapping_add(1) & ID_MASK;
-            dropped += 1;
-            at = first.end;
-            if mark != Mark::Sacked {
+                self.unlink(0, first.mark);
                 self.note_delivery(&first, self.holes.high_sacked);
                 each(&first);
             }
+            self.pop_first();
+            at = first.end;
         }
         self.una = ack;
-        if dropped > judged {
-            self.frontier = self.base;
-        }
-        if at < ack && !self.records.is_empty() {
-            delivered += self.trim_first(ack, dropped >= judged);
+        if at < ack {
+            delivered += self.trim_first(ack);
         }
         ByteCount::new(delivered)
     }
@@ -489,35 +477,25 @@ impl Scoreboard {
     ) -> ByteCount {
         let before = self.una;
         let ack = ack.min(self.end);
-        let judged = self.index(self.frontier);
-        let mut dropped = 0;
         // Where the first record starts.
         let mut at = before;
-        let cuts = loop {
-            let Some(first) = self.records.front_mut() else {
-                self.flight = List::EMPTY;
-                break false;
-            };
-            let end = first.end(at);
-            if end > ack {
-                first.prev = NIL;
-                self.flight.head = self.base;
-                break at < ack;
-            }
-            step!(self);
-            each(&first.view(at));
-            at = end;
-            self.records.pop_front();
-            self.base = self.base.wrapping_add(1) & ID_MASK;
-            dropped += 1;
-        };
-        self.una = ack;
-        if dropped > judged {
-            self.frontier = self.base;
+        while let Some(record) = self.records.front()
+            && record.end(at) <= ack
+        {
+            let first = record.view(at);
+            self.touch(1);
+            each(&first);
+            self.pop_first();
+            at = first.end;
         }
-        if cuts {
+        match self.records.front_mut() {
+            Some(first) => (first.prev, self.flight.head) = (NIL, self.base),
+            None => self.flight = List::EMPTY,
+        }
+        self.una = ack;
+        if at < ack {
             cold_path();
-            self.trim_first(ack, dropped >= judged);
+            self.trim_first(ack);
         }
         ByteCount::new(ack - before)
     }
@@ -583,7 +561,12 @@ impl Scoreboard {
 
     /// Bytes judged lost, those that were not sent again since twice: any judgement makes it more.
     pub fn condemned(&self) -> ByteCount {
-        self.lost() + ByteCount::from(self.holes.of(Mark::Lost))
+        self.lost() + self.waiting()
+    }
+
+    /// Bytes judged lost that were not sent again since.
+    fn waiting(&self) -> ByteCount {
+        ByteCount::from(self.holes.of(Mark::Lost))
     }
 
     /// Bytes of which a retransmission is in flight.
@@ -730,12 +713,6 @@ impl Scoreboard {
     /// All records in sequence order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = SentSegment> + ExactSizeIterator + '_ {
         self.records.iter().map(|r| r.view(self.start(r)))
-    }
-
-    /// The records in flight, oldest transmission first: neither SACKed, nor lost and waiting.
-    pub fn by_send_time(&self) -> impl Iterator<Item = SentSegment> {
-        let oldest = self.record(self.flight.head);
-        std::iter::successors(oldest, |r| self.record(r.next)).map(|r| r.view(self.start(r)))
     }
 
     /// Of the records in flight the one transmitted longest ago.

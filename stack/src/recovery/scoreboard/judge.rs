@@ -1,20 +1,27 @@
 //! Which records are lost.
 
-use super::links::step;
-use super::{AbsSeq, Mark, NIL, Scoreboard, SentSegment};
+use super::{AbsSeq, Mark, Scoreboard, SentSegment};
 use crate::sparse::Sparse;
 use narrows_congestion::{ByteCount, Instant};
 
 /// What a detector has judged lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
-    /// When the retransmission left that was made last of those judged; `None` if only segments
+#[derive(Clone, Copy, Debug)]
+pub(in crate::recovery) struct Judged {
+    /// When the retransmission left that was made last of those judged; nothing if only segments
     /// sent once were.
-    pub retransmission: Option<Instant>,
+    pub(in crate::recovery) retransmission: Sparse<Instant>,
     /// One past the highest sequence number judged.
-    pub end: AbsSeq,
+    pub(in crate::recovery) end: AbsSeq,
     /// The first record is one of those retransmissions: SND.UNA waits for another.
-    pub first_again: bool,
+    pub(in crate::recovery) first_again: bool,
+}
+
+impl Judged {
+    pub(super) const NOTHING: Self = Self {
+        retransmission: Sparse::NONE,
+        end: 0,
+        first_again: false,
+    };
 }
 
 impl Scoreboard {
@@ -23,7 +30,7 @@ impl Scoreboard {
     pub fn mark_lost(&mut self, start: AbsSeq) -> bool {
         match self.find(start) {
             Some(index) if !matches!(self.records[index].mark, Mark::Sacked | Mark::Lost) => {
-                self.judge(index);
+                self.judge(index, Mark::Lost);
                 true
             }
             _ => false,
@@ -53,36 +60,26 @@ impl Scoreboard {
         &mut self,
         mut expired: impl FnMut(&SentSegment) -> bool,
     ) -> ByteCount {
-        let mut marked = 0;
-        while self.flight.head != NIL {
-            step!(self);
-            let index = self.index(self.flight.head);
-            let segment = self.view(index);
+        let before = self.waiting();
+        while let Some(segment) = self.oldest_in_flight() {
+            self.touch(1);
             if !expired(&segment) {
                 break;
             }
-            marked += segment.end - segment.start;
-            self.judge(index);
+            self.judge(self.index(self.flight.head), Mark::Lost);
         }
-        ByteCount::new(marked)
+        self.waiting() - before
     }
 
     /// What was judged lost since [`Self::forget_judged`].
-    pub fn judged(&self) -> Judged {
-        let holes = &*self.holes;
-        Judged {
-            retransmission: holes.judged_retransmission.get(),
-            end: holes.judged_end,
-            first_again: holes.judged_first_again,
-        }
+    pub(in crate::recovery) fn judged(&self) -> Judged {
+        self.holes.judged
     }
 
     /// A new judgement begins.
-    pub fn forget_judged(&mut self) {
+    pub(in crate::recovery) fn forget_judged(&mut self) {
         if let Some(holes) = self.holes.changed() {
-            holes.judged_retransmission = Sparse::NONE;
-            holes.judged_end = 0;
-            holes.judged_first_again = false;
+            holes.judged = Judged::NOTHING;
         }
     }
 
@@ -97,64 +94,56 @@ impl Scoreboard {
         let bytes = smss
             .get()
             .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
-        let mut marked = 0;
+        let before = self.lost();
         let mut index = self.index(self.frontier);
         while u64::from(self.holes.sacked_above) > bytes
             || self.holes.runs_above >= dup_thresh.max(1)
         {
-            step!(self);
+            self.touch(1);
             match self.records[index].mark {
                 Mark::Sacked => self.leave_sacked_above(index),
-                Mark::Sent => {
-                    marked += u64::from(self.records[index].len);
-                    self.judge(index);
-                }
+                Mark::Sent => self.judge(index, Mark::Lost),
                 Mark::Probed if self.view(index).end > self.holes.undone => {
-                    let segment = self.view(index);
-                    marked += segment.end - segment.start;
-                    self.holes.judged_end = self.holes.judged_end.max(segment.end);
-                    self.set_mark(index, Mark::Resent);
+                    self.judge(index, Mark::Resent);
                 }
                 Mark::Probed | Mark::Lost | Mark::Resent => {}
             }
             index += 1;
         }
         self.frontier = self.id(index);
-        ByteCount::new(marked)
+        self.lost() - before
     }
 
     /// After a retransmission timeout: every record not SACKed is lost, and no retransmission
     /// is in flight. Returns the bytes that were not lost and waiting before.
     pub fn mark_all_lost(&mut self) -> ByteCount {
-        let mut marked = 0;
+        let before = self.waiting();
         for record in &mut self.records {
-            if record.mark == Mark::Sacked {
-                continue;
-            }
-            if record.mark != Mark::Lost {
-                marked += u64::from(record.len);
+            if !matches!(record.mark, Mark::Sacked | Mark::Lost) {
                 record.set_absent(false);
+                record.mark = Mark::Lost;
             }
-            record.mark = Mark::Lost;
         }
         self.rebuild();
         self.frontier = self.id(self.records.len());
         self.holes.sacked_above = 0;
         self.holes.runs_above = 0;
-        ByteCount::new(marked)
+        self.waiting() - before
     }
 
-    /// Moves a record to [`Mark::Lost`].
-    fn judge(&mut self, index: usize) {
+    /// A record is lost: all copies of it, or those before the one that is then [`Mark::Resent`].
+    fn judge(&mut self, index: usize, to: Mark) {
         let segment = self.view(index);
-        self.records[index].set_absent(false);
-        let holes = &mut *self.holes;
-        if segment.in_flight_retransmission() {
-            let before = holes.judged_retransmission.get().unwrap_or(Instant::ZERO);
-            holes.judged_retransmission = Sparse::some(before.max(segment.sent_at));
-            holes.judged_first_again |= index == 0;
+        let judged = &mut self.holes.judged;
+        judged.end = judged.end.max(segment.end);
+        if to == Mark::Lost {
+            if segment.in_flight_retransmission() {
+                let before = judged.retransmission.get().unwrap_or(Instant::ZERO);
+                judged.retransmission = Sparse::some(before.max(segment.sent_at));
+                judged.first_again |= index == 0;
+            }
+            self.records[index].set_absent(false);
         }
-        holes.judged_end = holes.judged_end.max(segment.end);
-        self.set_mark(index, Mark::Lost);
+        self.set_mark(index, to);
     }
 }

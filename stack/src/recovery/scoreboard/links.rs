@@ -6,18 +6,16 @@ use super::{AbsSeq, Grown, ID_MASK, List, Mark, NIL, Scoreboard, SentSegment};
 use narrows_congestion::hint::cold_path;
 use std::cmp::Reverse;
 
-/// Counts the records that are touched, so that a test can bound the cost.
-macro_rules! step {
-    ($self:ident) => {
+impl Scoreboard {
+    /// Counts the records that are touched, so that a test can bound the cost.
+    #[inline]
+    pub(super) fn touch(&mut self, _records: usize) {
         #[cfg(test)]
         {
-            $self.steps += 1;
+            self.steps += _records as u64;
         }
-    };
-}
-pub(super) use step;
+    }
 
-impl Scoreboard {
     pub(super) fn index(&self, id: u32) -> usize {
         (id.wrapping_sub(self.base) & ID_MASK) as usize
     }
@@ -129,7 +127,7 @@ impl Scoreboard {
             if segment.end > end {
                 break;
             }
-            step!(self);
+            self.touch(1);
             let (before, next) = (segment.mark, self.id(index + 1));
             let record = &mut self.records[index];
             let len = record.len;
@@ -161,7 +159,7 @@ impl Scoreboard {
     /// The first record from `index` on that is not SACKed, or the number of records.
     pub(super) fn skip_sacked(&mut self, mut index: usize) -> usize {
         while self.is_sacked(index) {
-            step!(self);
+            self.touch(1);
             let next = self.index(self.records[index].next);
             if self.is_sacked(next) {
                 // Halve the path: whoever comes next jumps twice as far.
@@ -204,10 +202,7 @@ impl Scoreboard {
 
     /// Drops a [burst](Self::burst_below) of `count` records, which ends at `end`.
     pub(super) fn drop_burst(&mut self, count: usize, end: AbsSeq) {
-        #[cfg(test)]
-        {
-            self.steps += count as u64;
-        }
+        self.touch(count);
         let judged = self.index(self.frontier);
         let next = self.records[count - 1].next;
         self.records.drain(..count);
@@ -216,13 +211,18 @@ impl Scoreboard {
         if count > judged {
             self.frontier = self.base;
         }
-        self.flight.head = next;
-        if next == NIL {
-            self.flight.tail = NIL;
-        } else {
-            let head = self.index(next);
-            self.records[head].prev = NIL;
+        self.join(Mark::Sent, NIL, next);
+    }
+
+    /// The first record goes.
+    #[inline]
+    pub(super) fn pop_first(&mut self) {
+        self.records.pop_front();
+        let next = self.id(1);
+        if self.frontier == self.base {
+            self.frontier = next;
         }
+        self.base = next;
     }
 
     #[inline]
@@ -233,7 +233,7 @@ impl Scoreboard {
     }
 
     #[cold]
-    pub(super) fn trim_first(&mut self, ack: AbsSeq, above: bool) -> u64 {
+    pub(super) fn trim_first(&mut self, ack: AbsSeq) -> u64 {
         let record = &mut self.records[0];
         let cut = (ack as u32).wrapping_sub(record.start) as u16;
         let mark = record.mark;
@@ -245,12 +245,43 @@ impl Scoreboard {
             holes.grown = Grown::NONE;
         }
         if mark == Mark::Sacked {
-            if above {
+            if self.frontier == self.base {
                 self.holes.sacked_above -= u32::from(cut);
             }
             return 0;
         }
         u64::from(cut)
+    }
+
+    /// The list of the records that are marked so.
+    #[inline]
+    fn list(&mut self, mark: Mark) -> &mut List {
+        match mark {
+            Mark::Lost => &mut self.holes.waiting,
+            _ => &mut self.flight,
+        }
+    }
+
+    /// In the list of those that are marked so `right` comes next to `left`; [`NIL`] is the list's end.
+    #[inline]
+    pub(super) fn join(&mut self, mark: Mark, left: u32, right: u32) {
+        self.set_next(mark, left, right);
+        if right == NIL {
+            self.list(mark).tail = left;
+        } else {
+            let right = self.index(right);
+            self.records[right].prev = left;
+        }
+    }
+
+    #[inline]
+    fn set_next(&mut self, mark: Mark, left: u32, right: u32) {
+        if left == NIL {
+            self.list(mark).head = right;
+        } else {
+            let left = self.index(left);
+            self.records[left].next = right;
+        }
     }
 
     pub(super) fn append_flight(&mut self, index: usize) {
@@ -263,13 +294,8 @@ impl Scoreboard {
     #[inline]
     pub(super) fn end_flight_with(&mut self, index: usize) {
         let id = self.id(index);
-        let before = core::mem::replace(&mut self.flight.tail, id);
-        if before == NIL {
-            self.flight.head = id;
-        } else {
-            let before = self.index(before);
-            self.records[before].next = id;
-        }
+        let last = core::mem::replace(&mut self.flight.tail, id);
+        self.set_next(Mark::Sent, last, id);
     }
 
     /// A record is lost, and waits to be sent again.
@@ -280,35 +306,24 @@ impl Scoreboard {
             cold_path();
             after = self.holes.finger;
             while after != NIL && self.index(after) > index {
-                step!(self);
+                self.touch(1);
                 after = self.records[self.index(after)].prev;
             }
-            while let Some(next) = self.waiting_behind(after).filter(|next| *next < index) {
-                step!(self);
-                after = self.id(next);
+            while let Some(&Record { next, .. }) = self.record(after)
+                && next != NIL
+                && self.index(next) < index
+            {
+                self.touch(1);
+                after = next;
             }
         }
-        let next = if after == NIL {
-            std::mem::replace(&mut self.holes.waiting.head, id)
-        } else {
-            let after = self.index(after);
-            std::mem::replace(&mut self.records[after].next, id)
+        let next = match self.record(after) {
+            Some(after) => after.next,
+            None => self.holes.waiting.head,
         };
-        if next == NIL {
-            self.holes.waiting.tail = id;
-        } else {
-            let next = self.index(next);
-            self.records[next].prev = id;
-        }
-        self.records[index].prev = after;
-        self.records[index].next = next;
+        self.join(Mark::Lost, after, id);
+        self.join(Mark::Lost, id, next);
         self.holes.finger = id;
-    }
-
-    /// Where the record stands that waits behind another.
-    fn waiting_behind(&self, id: u32) -> Option<usize> {
-        let next = self.record(id)?.next;
-        (next != NIL).then(|| self.index(next))
     }
 
     /// The record leaves the list of those that are marked so.
@@ -317,24 +332,7 @@ impl Scoreboard {
         if mark == Mark::Lost && self.holes.finger == self.id(index) {
             self.holes.finger = if prev == NIL { next } else { prev };
         }
-        let list = match mark {
-            Mark::Lost => &mut self.holes.waiting,
-            _ => &mut self.flight,
-        };
-        if prev == NIL {
-            list.head = next;
-        }
-        if next == NIL {
-            list.tail = prev;
-        }
-        if prev != NIL {
-            let prev = self.index(prev);
-            self.records[prev].next = next;
-        }
-        if next != NIL {
-            let next = self.index(next);
-            self.records[next].prev = prev;
-        }
+        self.join(mark, prev, next);
     }
 
     /// Recomputes lists, counters and the frontier from the marks.

@@ -3,7 +3,7 @@
 //! Records lie one after the other from SND.UNA on, and a window is less than 2^31 bytes
 //! (RFC 7323 section 2.3), so 32 bits tell where one starts.
 
-use super::{AbsSeq, NIL, SentSegment};
+use super::{AbsSeq, SentSegment};
 use narrows_congestion::Instant;
 
 /// What is known of one record; see the [module](super) for the transitions.
@@ -40,7 +40,7 @@ pub(super) struct Record {
     /// The sequence space it takes: no packet has more, whatever the path's MTU.
     pub(super) len: u16,
     /// How often it was sent, and whether it [is absent](Self::is_absent).
-    sent: u8,
+    pub(super) sent: u8,
     pub(super) mark: Mark,
 }
 
@@ -48,22 +48,6 @@ const TIMES: u8 = 127;
 const ABSENT: u8 = 128;
 
 impl Record {
-    /// Sent for the first time, and in no list.
-    #[inline]
-    pub(super) fn sent(start: AbsSeq, len: u16, now: Instant, delivered: u64) -> Self {
-        Self {
-            sent_at: now,
-            start: start as u32,
-            delivered: delivered as u32,
-            prev: NIL,
-            next: NIL,
-            order: 0,
-            len,
-            sent: 1,
-            mark: Mark::Sent,
-        }
-    }
-
     /// How often it was sent; stays at 127.
     #[inline]
     pub(super) fn transmissions(&self) -> u8 {

@@ -25,6 +25,12 @@ fn sack(board: &mut Scoreboard, blocks: &[(u64, u64)]) -> u64 {
     board.sack(&blocks, |_| {}).get()
 }
 
+/// The records in flight, oldest transmission first.
+fn by_send_time(board: &Scoreboard) -> impl Iterator<Item = SentSegment> {
+    let oldest = board.record(board.flight.head);
+    std::iter::successors(oldest, |r| board.record(r.next)).map(|r| r.view(board.start(r)))
+}
+
 fn lost(board: &Scoreboard) -> Vec<u64> {
     board
         .iter()
@@ -57,12 +63,12 @@ fn pipe_follows_every_transition() {
     assert_eq!((board.pipe().get(), board.lost().get()), (6 * MSS, MSS));
     board.on_retransmit(0, at(21), 0);
     board.undo_retransmit(0);
-    assert_eq!(board.next_lost().map(|r| r.transmissions()), Some(3));
+    assert_eq!(board.next_lost().map(|r| r.transmissions), Some(3));
     // A probe of a segment that is not lost counts twice.
     board.on_retransmit(9 * MSS, at(22), 0);
     assert_eq!(board.pipe().get(), 7 * MSS);
     board.check_invariants();
-    let order: Vec<u64> = board.by_send_time().map(|r| r.start / MSS).collect();
+    let order: Vec<u64> = by_send_time(&board).map(|r| r.start / MSS).collect();
     assert_eq!(order, [1, 2, 3, 4, 8, 9]);
     board.clear_lost();
     assert_eq!((board.pipe().get(), board.lost().get()), (8 * MSS, 0));
@@ -351,7 +357,7 @@ impl Naive {
                     r.start,
                     r.end,
                     sent_at,
-                    r.transmissions(),
+                    r.transmissions,
                     r.is_sacked(),
                     r.is_lost(),
                     retx,
@@ -382,8 +388,7 @@ impl Naive {
             .map(|r| (r.sent_at, r.start))
             .collect();
         flight.sort_unstable();
-        let ours: Vec<_> = board
-            .by_send_time()
+        let ours: Vec<_> = by_send_time(board)
             .map(|r| (r.sent_at.as_nanos(), r.start))
             .collect();
         assert_eq!(ours, flight);
