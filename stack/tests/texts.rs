@@ -141,7 +141,7 @@ fn rfc9937_5_prr_and_rack_tlp_are_the_default() {
     let config = TcpConfig::default();
     assert_eq!(config.recovery, RecoverySending::Prr);
     let lab = Lab::new(config);
-    assert_eq!(lab.conn.sender().detector_name(), "rack");
+    assert_eq!(lab.conn.sender().detector().name(), "rack");
 }
 
 /// RFC 7323 section 5.4: the timestamp clock ticks once in a millisecond at most, unless something

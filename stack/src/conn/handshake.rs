@@ -354,7 +354,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// We offer SACK: it is configured, and the loss detector makes use of it.
     fn wants_sack(&self) -> bool {
-        self.config.sack && self.snd.detector_uses_sack()
+        self.config.sack && self.snd.detector().uses_sack()
     }
 
     /// The initial window; one segment after the SYN had to be retransmitted, as

@@ -1,6 +1,6 @@
 //! What acknowledgements do to the sender: deliver, measure, inform, detect, react, arm.
 
-use super::loss_detector::{AckFacts, PartialAcks};
+use super::loss_detector::AckFacts;
 use super::prr::{Bound, Prr};
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, SentSegment};
@@ -52,18 +52,6 @@ struct Resent {
     segment: SentSegment,
     /// It was acknowledged cumulatively.
     cumulative: bool,
-}
-
-impl Resent {
-    /// Whether an earlier transmission of it was delivered: its timestamp says so (`echo`), or
-    /// the last cannot be here yet (RFC 8985 section 6.2 step 2).
-    fn was_needless(&self, now: Instant, echo: Option<Duration>, min: Option<Duration>) -> bool {
-        let took = now.since(self.segment.sent_at);
-        // A SACK of what fills no hole at SND.UNA echoes a timestamp from before (RFC 7323
-        // section 4.3).
-        let echoed = self.cumulative && echo.is_some_and(|echo| echo > took + ECHO_ERROR);
-        echoed || min.is_some_and(|min| took < min)
-    }
 }
 
 /// What the ACK delivered, gathered while the scoreboard is walked, and what else it told.
@@ -295,12 +283,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(always)] // A step of one.
     fn detect(&mut self, input: &AckInput<'_>, seen: &Delivered, trace: &mut impl Trace) -> Found {
         let now = input.now;
-        // The probe was perhaps all that was outstanding.
-        let bare_duplicate =
-            !seen.advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
-        if let Some(episode) = self.rare.tlp {
+        if let Some(probe) = self.rare.tlp {
             cold_path();
-            self.tail_loss_probe_ack(episode, input, bare_duplicate, seen, trace);
+            self.hear_of_probe(probe, input, seen, trace);
         }
         self.detect_spurious(input, seen, trace);
         let lost_beyond = seen.advanced && self.leave_episode(now, trace);
@@ -407,13 +392,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// A segment that was sent again has been delivered; up to `highest` the peer had SACKed. If it
     /// was not the retransmission that arrived, the first transmission was only late: the path
     /// reorders (RFC 2883 section 5.2), though the reordering alone, which RFC 8985 section 6.2
-    /// step 3 looks for among what was sent once, had made a retransmission of it.
+    /// step 3 looks for among what was sent once, had made a retransmission of it. Its timestamp
+    /// says so, or that the retransmission cannot be here yet (step 2).
     #[cold]
     fn look_for_overtaken(&mut self, again: &Resent, highest: AbsSeq, input: &AckInput<'_>) {
         let segment = again.segment;
-        if segment.end < highest
-            && again.was_needless(input.now, input.timestamp_rtt, self.rtt.min())
-        {
+        let took = input.now.since(segment.sent_at);
+        let echo = input.timestamp_rtt;
+        // A SACK of what fills no hole at SND.UNA echoes a timestamp from before (RFC 7323
+        // section 4.3).
+        let echoed = again.cumulative && echo.is_some_and(|echo| echo > took + ECHO_ERROR);
+        let needless = echoed || self.rtt.min().is_some_and(|min| took < min);
+        if needless && segment.end < highest {
             self.board.note_overtaken(segment.start, highest);
         }
     }
@@ -421,7 +411,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How much leaves in the present reduction follows what was delivered (RFC 9937).
     pub(super) fn tell_reduction(&mut self, seen: &Delivered, lost: Option<ByteCount>) {
         if let Some(prr) = self.episode.prr_mut() {
-            let goes_well = match prr.bound() {
+            let goes_well = match prr.bound {
                 Bound::Rfc9937 => seen.advanced,
                 Bound::Linux43 => seen.repaired,
             };
@@ -489,41 +479,26 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How many segments duplicate ACKs can stand for, for PRR: what was outstanding when the
     /// reduction began, lest more of them than segments left let more out (RFC 9937 section 6.2).
     fn reno_sacked_bound(&self) -> u32 {
-        let bound = |prr: &Prr| prr.recover_fs().get() / self.mss.get().max(1);
+        let bound = |prr: &Prr| prr.recover_fs.get() / self.mss.get().max(1);
         let segments = self.episode.prr().map_or(u64::MAX, bound);
         u32::try_from(segments).unwrap_or(u32::MAX)
     }
 
-    /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
-    /// restarts the timer, so that a window with many holes ends in a timeout instead of one
-    /// retransmission per round trip. Unless the detector is the slow but steady one of section 4.
-    pub(super) fn restarts_rto(&mut self) -> bool {
-        if let Episode::Recovery { partial_acks, .. } = &mut self.episode
-            && !self.policy.sack
-        {
-            cold_path();
-            *partial_acks += 1;
-            return match self.detector.partial_acks() {
-                PartialAcks::Impatient => *partial_acks == 1,
-                PartialAcks::SlowButSteady => true,
-            };
-        }
-        true
-    }
-
-    fn tail_loss_probe_ack(
+    fn hear_of_probe(
         &mut self,
-        episode: TlpEpisode,
+        probe: TlpEpisode,
         input: &AckInput<'_>,
-        bare_duplicate: bool,
         seen: &Delivered,
         trace: &mut impl Trace,
     ) {
-        match episode.on_ack(input.ack, input.dsack, bare_duplicate) {
+        // The probe was perhaps all that was outstanding.
+        let bare_duplicate =
+            !seen.advanced && input.pure && input.sack.is_empty() && input.dsack.is_none();
+        match probe.on_ack(input.ack, input.dsack, bare_duplicate) {
             TlpOutcome::Pending => return,
             TlpOutcome::NoLoss => {}
             // A reduction since the probe left has answered for all that was outstanding.
-            TlpOutcome::Repaired if episode.end_seq() <= self.rare.answered => {}
+            TlpOutcome::Repaired if probe.end_seq <= self.rare.answered => {}
             // RFC 8985 section 7.4.2: the probe repaired a loss; the window answers for it once.
             TlpOutcome::Repaired => {
                 self.answer_for_repaired(self.flight_before(seen, input.now), trace);

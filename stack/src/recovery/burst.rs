@@ -12,19 +12,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let plain = self.episode.is_open()
             && !self.probe_due
             && self.rare.asked.packets.is_none()
-            && self.rare.asked.held_until <= now
             && self.board.next_lost().is_none()
-            && self.paced_until(now).is_none()
+            && self.waits_until(now, true).is_none()
             && self.pacing_rate().is_none();
         if !plain {
             return 0;
         }
         let records = self.policy.max_segments.saturating_sub(self.board.len());
-        let room = self
-            .allowance(self.board.pipe())
-            .get()
-            .checked_div(self.mss.get());
-        room.unwrap_or(0).min(records as u64)
+        let allowance = self.allowance(self.board.pipe()).get();
+        (allowance / self.mss.get().max(1)).min(records as u64)
     }
 
     /// `count` full segments of new data leave, no more than

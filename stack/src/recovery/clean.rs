@@ -6,6 +6,7 @@
 use super::ack::{BURST, Delivered};
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
+use super::state::Episode;
 use crate::trace::Trace;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
@@ -51,8 +52,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             || (self.policy.sack
                 && newest.is_some_and(|newest| {
                     cold_path();
-                    let (detector, board) = (&mut self.detector, &self.board);
-                    detector.on_progress(&newest, now, &self.rtt, board)
+                    self.detector.on_progress(&newest, now, &self.rtt)
                 }));
         if !enough {
             cold_path();
@@ -104,15 +104,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
     ) {
         if self.needs.delivery_rate {
-            self.sample_rate(sample, now);
+            self.rate.sample(sample, self.board.una(), now);
         }
         self.with_cc_limited(now, cwnd_limited, |cc, view| cc.on_ack(sample, view));
-    }
-
-    #[inline(never)]
-    fn sample_rate(&mut self, sample: &mut AckSample, now: Instant) {
-        sample.rate = self.rate.sample(self.una(), now);
-        sample.newly_lost = self.rate.take_newly_lost();
     }
 
     /// SND.UNA has moved: the retransmission timer (RFC 6298 sections 5.2 and 5.3). Whether something
@@ -124,9 +118,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.dup_acks = 0;
             return false;
         }
-        if self.restarts_rto() {
-            self.arm_rto_here(now);
+        if let Episode::Recovery { partial_acks, .. } = &mut self.episode {
+            cold_path();
+            *partial_acks = partial_acks.saturating_add(1);
+            if self.is_impatient() {
+                return true;
+            }
         }
+        self.arm_rto_here(now);
         true
     }
 }

@@ -5,7 +5,7 @@ use super::sender::Sender;
 use super::state::Episode;
 use crate::config::RecoverySending;
 use crate::trace::{Trace, TraceEvent};
-use narrows_congestion::{ByteCount, CaState, CongestionControl, Instant, Lower, RtoPolicy};
+use narrows_congestion::{CaState, CongestionControl, Instant, Lower, RtoPolicy};
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The episode becomes another.
@@ -85,7 +85,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // in `pipe` until this ACK, and now would all leave at once as new data.
         let counted_losses = !self.policy.sack && self.policy.recovery == RecoverySending::Pipe;
         if was == CaState::Recovery && complete && counted_losses {
-            let window = ByteCount::new(self.nxt() - self.una()).max(self.mss) + self.mss;
+            let window = self.board.outstanding().max(self.mss) + self.mss;
             self.lower(window, Lower::Deflate, now);
         }
         lost_beyond

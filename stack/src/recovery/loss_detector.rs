@@ -123,14 +123,8 @@ pub trait LossDetector: Debug + Send {
     /// twice, no recovery; `newest` is what it delivered last. Who [heeds](Self::heeds_progress) such
     /// ACKs may be quick about them, and answers with true; if not,
     /// [`on_ack`](Self::on_ack) is told all of it.
-    fn on_progress(
-        &mut self,
-        newest: &SentSegment,
-        now: Instant,
-        rtt: &RttEstimator,
-        board: &Scoreboard,
-    ) -> bool {
-        let _ = (newest, now, rtt, board);
+    fn on_progress(&mut self, newest: &SentSegment, now: Instant, rtt: &RttEstimator) -> bool {
+        let _ = (newest, now, rtt);
         false
     }
 

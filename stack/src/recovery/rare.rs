@@ -60,22 +60,25 @@ begins! {
     }
 }
 
+impl Asked {
+    /// The next of the connection's random numbers.
+    #[cold]
+    pub(super) fn entropy(&mut self) -> u64 {
+        self.rng.as_mut().map_or(0, |rng| rng.next_u64())
+    }
+}
+
 /// Parts, where there are any; asking makes no box.
 impl Rare {
     pub(super) fn undo(of: &mut Rarely<Self>) -> Option<&mut UndoRecord> {
         of.changed()?.undo.as_mut()
     }
-    pub(super) fn pacer(of: &mut Rarely<Self>) -> Option<&mut Pacer> {
-        of.changed()?.asked.changed()?.pacer.as_deref_mut()
+    #[inline]
+    pub(super) fn asked(of: &mut Rarely<Self>) -> Option<&mut Asked> {
+        of.changed()?.asked.changed()
     }
     pub(super) fn validation(of: &mut Rarely<Self>) -> Option<&mut Validation> {
-        of.changed()?.asked.changed()?.validation.as_deref_mut()
-    }
-    pub(super) fn mtu_probe(of: &mut Rarely<Self>) -> Option<&mut MtuProbe> {
-        of.changed()?.asked.changed()?.mtu_probe.as_deref_mut()
-    }
-    pub(super) fn packets(of: &mut Rarely<Self>) -> Option<&mut usize> {
-        of.changed()?.asked.changed()?.packets.as_mut()
+        Self::asked(of)?.validation.as_deref_mut()
     }
 
     /// A segment was paced.

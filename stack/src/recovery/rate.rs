@@ -11,7 +11,7 @@
 
 use super::scoreboard::{AbsSeq, SentSegment, shrink};
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{ByteCount, Duration, Instant, Needs, RateSample};
+use narrows_congestion::{AckSample, ByteCount, Duration, Instant, Needs, RateSample};
 use std::collections::VecDeque;
 
 /// A connection's delivery state.
@@ -115,7 +115,9 @@ impl RateEstimator {
     /// What starts at `start` or above never left.
     pub fn on_unsent(&mut self, start: AbsSeq) {
         if let Some(rates) = &mut self.rates {
-            rates.forget_from(start);
+            rates.part_at(start);
+            let from = rates.sent.partition_point(|s| s.0 <= start);
+            rates.sent.truncate(from);
         }
     }
 
@@ -167,25 +169,31 @@ impl RateEstimator {
     /// acknowledged by its original). Asked once per ACK, after its last
     /// [`on_delivered`](Self::on_delivered); what lies below `una` is acknowledged.
     #[inline(never)]
-    pub fn sample(&mut self, una: AbsSeq, now: Instant) -> Option<RateSample> {
-        let rates = self.rates.as_mut()?;
+    pub fn sample(&mut self, ack: &mut AckSample, una: AbsSeq, now: Instant) {
+        let Some(rates) = self.rates.as_mut() else {
+            return;
+        };
+        ack.newly_lost = core::mem::take(&mut rates.newly_lost);
         if rates.app_limited_until != 0 && self.delivered > rates.app_limited_until {
             rates.app_limited_until = 0;
         }
-        rates.forget_below(una);
-        let (sent, send_elapsed) = rates.newest.take()?;
+        while rates.sent.front().is_some_and(|s| s.0 <= una) {
+            rates.sent.pop_front();
+        }
+        let Some((sent, send_elapsed)) = rates.newest.take() else {
+            return;
+        };
         let interval = send_elapsed.max(now.since(sent.delivered_at));
         if interval < rates.min_rtt {
-            return None;
+            return;
         }
-        let mut sample = RateSample::default();
+        let sample = ack.rate.insert(RateSample::default());
         sample.delivered = ByteCount::new(self.delivered - sent.delivered.min(self.delivered));
         sample.interval = interval;
         sample.app_limited = sent.app_limited;
         sample.in_flight = sent.in_flight;
         sample.lost = rates.lost - sent.lost;
         sample.delivered_ce = rates.delivered_ce - sent.delivered_ce;
-        Some(sample)
     }
 
     /// What is kept beside the record of each segment outstanding, in bytes.
@@ -201,12 +209,6 @@ impl RateEstimator {
         if let Some(rates) = &mut self.rates {
             shrink(&mut rates.sent, few);
         }
-    }
-
-    /// What was found lost since this was last asked.
-    pub fn take_newly_lost(&mut self) -> ByteCount {
-        let rates = self.rates.as_mut();
-        rates.map_or(ByteCount::ZERO, |r| core::mem::take(&mut r.newly_lost))
     }
 }
 
@@ -248,18 +250,6 @@ impl Rates {
             && end > at
         {
             self.sent.insert(i, (at, transmission));
-        }
-    }
-
-    fn forget_from(&mut self, start: AbsSeq) {
-        self.part_at(start);
-        let from = self.sent.partition_point(|s| s.0 <= start);
-        self.sent.truncate(from);
-    }
-
-    fn forget_below(&mut self, una: AbsSeq) {
-        while self.sent.front().is_some_and(|s| s.0 <= una) {
-            self.sent.pop_front();
         }
     }
 
@@ -329,7 +319,13 @@ mod tests {
         }
 
         fn sample(&mut self, now: Instant) -> Option<RateSample> {
-            self.rate.sample(self.board.una(), now)
+            self.told(now).rate
+        }
+
+        fn told(&mut self, now: Instant) -> AckSample {
+            let mut told = AckSample::default();
+            self.rate.sample(&mut told, self.board.una(), now);
+            told
         }
 
         /// What an ACK that delivers `starts` measures.
@@ -425,12 +421,14 @@ mod tests {
         let b = f.send(us(10), false);
         f.rate.on_lost(SEG);
         f.rate.on_marked(SEG * 2);
-        let s = f.ack(&[a], us(100));
+        f.deliver(a, us(100));
+        let told = f.told(us(100));
+        let s = told.rate.unwrap();
         assert_eq!((s.lost, s.delivered_ce), (SEG * 4, SEG * 2));
+        assert_eq!(told.newly_lost, SEG * 4);
         let s = f.ack(&[b], us(110));
         assert_eq!((s.lost, s.delivered_ce), (SEG, SEG * 2));
-        assert_eq!(f.rate.take_newly_lost(), SEG * 4);
-        assert_eq!(f.rate.take_newly_lost(), ByteCount::ZERO);
+        assert_eq!(f.told(us(110)).newly_lost, ByteCount::ZERO);
     }
 
     /// A burst is one transmission; of its segments one that leaves again is another.
@@ -538,8 +536,7 @@ mod tests {
         let a = f.send(us(0), true);
         assert!(f.deliver(a, us(100)), "a round");
         f.rate.on_lost(SEG);
-        assert_eq!(f.sample(us(100)), None);
-        assert!(f.rate.take_newly_lost().is_zero());
+        assert_eq!(f.told(us(100)), AckSample::default());
     }
 
     proptest! {

@@ -130,7 +130,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
         let prr = match reduce {
             true => self.new_prr(flight),
-            false => self.episode.take_prr(),
+            false => self.episode.prr().copied().map(Box::new),
         };
         self.recover = self.nxt();
         let episode = Episode::Recovery {
@@ -200,7 +200,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What was outstanding before an ACK that has brought so much.
     pub(super) fn flight_before(&self, seen: &Delivered, now: Instant) -> Flight {
-        let outstanding = ByteCount::new(self.nxt() - self.una());
+        let outstanding = self.board.outstanding();
         let (sacked, newly_acked) = (self.board.sacked(), seen.bytes - seen.newly_sacked);
         Flight {
             now,

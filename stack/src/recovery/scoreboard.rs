@@ -575,6 +575,7 @@ impl Scoreboard {
     }
 
     /// SND.MAX - SND.UNA: `FlightSize` of RFC 5681.
+    #[inline]
     pub fn outstanding(&self) -> ByteCount {
         ByteCount::new(self.end - self.una)
     }

@@ -88,8 +88,6 @@ pub struct Sender<C, R> {
     /// What `detector` wants; asked once.
     pub(super) heeds_progress: bool,
     pub(super) probes_tail: bool,
-    /// What `rto` wants; asked once.
-    pub(super) draws_rto: bool,
     /// What `cc` wants. Pacing also while the window is not validated.
     pub(super) needs: Needs,
     pub(super) board: Scoreboard,
@@ -125,9 +123,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let mut board = Scoreboard::new();
         board.set_start(start);
         let needs = cc.needs();
-        let draws_rto = rto.wants_entropy();
         let mut rare = Rarely::<Rare>::default();
-        if draws_rto {
+        if rto.wants_entropy() {
             rare.asked.rng = Some(Box::new(Rng::new(seed)));
         }
         Self {
@@ -136,7 +133,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             board,
             heeds_progress: detector.heeds_progress(),
             probes_tail: detector.tail_loss_probe(),
-            draws_rto,
             detector,
             needs,
             cc,
@@ -233,9 +229,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    /// The loss detector's name.
-    pub fn detector_name(&self) -> &'static str {
-        self.detector.name()
+    /// The loss detector.
+    pub fn detector(&self) -> &dyn LossDetector {
+        &*self.detector
     }
 
     /// Whether the window was the limit during the last round trip. In slow start a window used
@@ -265,7 +261,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         let mut view = FlowView::new(now, self.mss, &self.rtt);
         view.in_flight = self.board.pipe();
-        view.flight_size = ByteCount::new(self.nxt() - self.una());
+        view.flight_size = self.board.outstanding();
         view.ca_state = self.episode.state();
         view.cwnd_limited = cwnd_limited;
         f(&mut self.cc, &view);
@@ -341,7 +337,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.probe_due {
             cold_path();
             self.probe_due = false;
-            self.rare.tlp = Some(TlpEpisode::new(self.nxt(), retransmission));
+            self.rare.tlp = Some(TlpEpisode {
+                end_seq: self.nxt(),
+                is_retrans: retransmission,
+            });
             self.probe_unmeasured = true;
             self.rare.counted.tail_loss_probes += 1;
         }
@@ -368,11 +367,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// What one segment outstanding takes, in bytes.
     pub(crate) fn record_memory(&self) -> usize {
         Scoreboard::RECORD_MEMORY + self.rate.memory_of_a_record()
-    }
-
-    /// Whether the loss detector needs SACK negotiated.
-    pub fn detector_uses_sack(&self) -> bool {
-        self.detector.uses_sack()
     }
 
     /// Whether CWR belongs on the next new data segment; cleared by the call.

@@ -14,7 +14,7 @@ pub struct UndoRecord {
     /// A D-SACK has come since the reduction: the peer tells of duplicates.
     peer_tells: bool,
     /// The reduction was taken back.
-    taken_back: bool,
+    pub taken_back: bool,
     /// What was outstanding when it was is acknowledged: the round trip after that one has begun.
     second: bool,
     /// Where the first retransmission starts, and its TSval, where timestamps are on.
@@ -98,7 +98,12 @@ impl UndoRecord {
         self.copies.shrink_to_fit();
     }
 
-    fn add(&mut self, segment: &SentSegment, waiting: ByteCount) {
+    /// A segment is retransmitted with this TSval; so many bytes that are lost wait for it yet.
+    pub fn on_retransmit(&mut self, segment: &SentSegment, tsval: Option<u32>, waiting: ByteCount) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.first.get_or_insert((segment.start, tsval));
         if segment.was_retransmitted() {
             // Step A.3.
             return self.ambiguous();
@@ -125,25 +130,6 @@ impl UndoRecord {
         });
     }
 
-    /// Whether all are accounted for, now that `[start, end)` is.
-    fn account_for(&mut self, start: AbsSeq, end: AbsSeq) -> bool {
-        if self.ambiguous {
-            return false;
-        }
-        let mut retransmitted = false;
-        for copy in &mut self.copies {
-            let (from, to) = copy.span(self.range.0);
-            retransmitted |= start < to && from < end;
-            copy.duplicate |= start <= from && to <= end;
-        }
-        if !retransmitted {
-            // Step A.4: the network duplicates, or it is a copy that left before the reduction.
-            self.ambiguous();
-            return false;
-        }
-        self.copies.iter().all(|copy| copy.duplicate)
-    }
-
     /// Recovery is over, with SND.NXT at `nxt`. Only D-SACKs can still tell that it was
     /// unfounded.
     pub fn on_episode_end(&mut self, nxt: AbsSeq) {
@@ -162,15 +148,6 @@ impl UndoRecord {
         !self.taken_back && self.ended.is_some() && !self.is_over(una)
     }
 
-    /// A segment is retransmitted with this TSval; so many bytes that are lost wait for it yet.
-    pub fn on_retransmit(&mut self, segment: &SentSegment, tsval: Option<u32>, waiting: ByteCount) {
-        if self.ended.is_some() {
-            return;
-        }
-        self.first.get_or_insert((segment.start, tsval));
-        self.add(segment, waiting);
-    }
-
     /// The reduction is taken back, with SND.NXT at `nxt`: what is to be remembered of it, if
     /// anything.
     pub fn taken_back(mut self, nxt: AbsSeq) -> Option<Self> {
@@ -180,11 +157,6 @@ impl UndoRecord {
         self.taken_back = true;
         self.ended = Sparse::some(nxt);
         Some(self)
-    }
-
-    /// Whether it was taken back.
-    pub fn is_taken_back(&self) -> bool {
-        self.taken_back
     }
 
     /// A D-SACK has come, whatever it proves.
@@ -221,13 +193,11 @@ impl UndoRecord {
     /// retransmission, echoes a timestamp older than it, so the original arrived. An ACK that stops
     /// short of it is of a hole that an earlier episode has filled, and says nothing.
     pub fn eifel(&self, una: AbsSeq, tsecr: Option<u32>) -> bool {
-        match (self.first, tsecr) {
-            (Some((start, Some(retransmitted))), Some(echoed)) => {
-                let older = (echoed.wrapping_sub(retransmitted) as i32) < 0;
-                older && self.ended.is_none() && una > start
-            }
-            _ => false,
-        }
+        let (Some((start, Some(retransmitted))), Some(echoed)) = (self.first, tsecr) else {
+            return false;
+        };
+        let older = (echoed.wrapping_sub(retransmitted) as i32) < 0;
+        older && self.ended.is_none() && una > start
     }
 
     /// D-SACK detection (RFC 3708 section 3): every retransmission of the episode, each made once,
@@ -243,7 +213,20 @@ impl UndoRecord {
         if first_news && end < self.range.1 {
             self.ambiguous();
         }
-        self.account_for(start, end)
+        if self.ambiguous {
+            return false;
+        }
+        let mut retransmitted = false;
+        for copy in &mut self.copies {
+            let (from, to) = copy.span(self.range.0);
+            retransmitted |= start < to && from < end;
+            copy.duplicate |= start <= from && to <= end;
+        }
+        if !retransmitted {
+            // Step A.4: the network duplicates, or it is a copy that left before the reduction.
+            self.ambiguous();
+        }
+        retransmitted && self.copies.iter().all(|copy| copy.duplicate)
     }
 }
 

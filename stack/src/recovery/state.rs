@@ -63,14 +63,6 @@ impl Episode {
         }
     }
 
-    /// Takes what says how much leaves from where it is.
-    pub(super) fn take_prr(&mut self) -> Option<Box<Prr>> {
-        match self {
-            Self::Cwr { prr } | Self::Recovery { prr, .. } => prr.take(),
-            Self::Open | Self::Disorder | Self::Loss { .. } => None,
-        }
-    }
-
     #[inline]
     pub(super) fn frto(&self) -> Frto {
         match self {

@@ -11,9 +11,7 @@ use super::tlp;
 use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, Trace, TraceEvent};
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{
-    ByteCount, CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious,
-};
+use narrows_congestion::{CongestionControl, Duration, Instant, RtoContext, RtoPolicy, Spurious};
 
 /// Records of a window that a timeout left.
 const SMALL_WINDOW: usize = 4;
@@ -40,20 +38,20 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// again, and is not to (RFC 6298 section 5). The partial ACKs of RFC 6582 section 3.2 that are
     /// to end in a timeout let it.
     pub(super) fn fires_early(&self, now: Instant) -> bool {
-        let impatient = matches!(
-            self.episode,
-            Episode::Recovery {
-                partial_acks: 2..,
-                ..
-            }
-        ) && !self.policy.sack
-            && self.detector.partial_acks() == PartialAcks::Impatient;
-        !impatient
-            && self
-                .rto_at
-                .get()
-                .is_some_and(|at| at < now + self.armed_rto)
+        let rto = now + self.armed_rto;
+        !self.is_impatient()
+            && self.rto_at.get().is_some_and(|at| at < rto)
             && self.detector.fast_retransmit_timer() == FastRetransmitTimer::Restarts
+    }
+
+    /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
+    /// restarts the timer, so that a window with many holes ends in a timeout instead of one
+    /// retransmission per round trip. Unless the detector is the slow but steady one of section 4.
+    #[inline]
+    pub(super) fn is_impatient(&self) -> bool {
+        matches!(self.episode, Episode::Recovery { partial_acks, .. } if partial_acks > 1)
+            && !self.policy.sack
+            && self.detector.partial_acks() == PartialAcks::Impatient
     }
 
     /// (Re)start the probe timer, where tail-loss probes apply and something is outstanding (RFC 8985
@@ -100,20 +98,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The timeout for a timer that is armed now.
     #[inline]
     pub fn draw_rto(&mut self) -> Duration {
-        let entropy = match self.draws_rto {
-            true => {
-                cold_path();
-                self.entropy()
-            }
-            false => 0,
+        let entropy = match Rare::asked(&mut self.rare) {
+            Some(asked) => asked.entropy(),
+            None => 0,
         };
         self.rto_with(entropy)
-    }
-
-    /// The next of the connection's random numbers.
-    #[inline(never)]
-    fn entropy(&mut self) -> u64 {
-        self.rare.asked.rng.as_mut().map_or(0, |rng| rng.next_u64())
     }
 
     /// The timeout that would be armed now.
@@ -211,11 +200,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.note_fruitless(now);
         self.retries = self.retries.saturating_add(1);
         // What paced the lost flight does not hold back its repair: the timer spaces that.
-        if let Some(pacer) = Rare::pacer(&mut self.rare) {
-            pacer.forgive();
-        }
-        if let Some(asked) = self.rare.asked.changed() {
+        if let Some(asked) = Rare::asked(&mut self.rare) {
             asked.held_until = Instant::ZERO;
+            if let Some(pacer) = &mut asked.pacer {
+                pacer.forgive();
+            }
         }
         // A peer that discards what it SACKed must not stall us (RFC 2018 section 8).
         if first.is_sacked() {
@@ -225,7 +214,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cause,
             rto: self.armed_rto,
             consecutive: self.retries,
-            flight_size: ByteCount::new(self.nxt() - self.una()),
+            flight_size: self.board.outstanding(),
         });
         if window_closed {
             self.probing_window = true;
@@ -240,7 +229,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let retries = self.retries;
         // RFC 5681: the first timeout of an episode lowers ssthresh; the view still shows the
         // state in which it struck.
-        let flight = self.counted(ByteCount::new(self.nxt() - self.una()));
+        let flight = self.counted(self.board.outstanding());
         self.with_cc(now, |cc, view| {
             let mut view = *view;
             view.flight_size = flight;

@@ -3,7 +3,6 @@
 
 use crate::recovery::scoreboard::AbsSeq;
 use narrows_congestion::{Duration, RttEstimator};
-use std::num::NonZeroU64;
 
 /// The probe timeout before the first RTT sample (section 7.2).
 const INITIAL_PTO: Duration = Duration::from_secs(1);
@@ -38,30 +37,13 @@ pub enum TlpOutcome {
 /// A probe that is in flight. At most one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlpEpisode {
-    /// Four times `end_seq`, and 2 if `is_retrans`, and 1: so there is a word for none.
-    word: NonZeroU64,
+    /// `TLP.end_seq`: SND.NXT after it.
+    pub end_seq: AbsSeq,
+    /// `TLP.is_retrans`: it was a retransmission, not new data.
+    pub is_retrans: bool,
 }
 
 impl TlpEpisode {
-    /// A probe was sent. `end_seq`: SND.NXT after it; `is_retrans`: it was a retransmission,
-    /// not new data.
-    pub const fn new(end_seq: AbsSeq, is_retrans: bool) -> Self {
-        let word = end_seq << 2 | (is_retrans as u64) << 1;
-        Self {
-            word: NonZeroU64::MIN.saturating_add(word),
-        }
-    }
-
-    /// `TLP.end_seq`.
-    pub const fn end_seq(&self) -> AbsSeq {
-        self.word.get() >> 2
-    }
-
-    /// `TLP.is_retrans`.
-    pub const fn is_retrans(&self) -> bool {
-        self.word.get() & 2 != 0
-    }
-
     /// `TLP_process_ack` of section 7.4.2. Anything but [`TlpOutcome::Pending`] ends the
     /// episode; so do fast recovery and a timeout, which the caller sees. `duplicate`: this is a
     /// duplicate ACK *without any SACK block*, from a peer that does not report duplicates by D-SACK.
@@ -71,10 +53,10 @@ impl TlpEpisode {
         dsack: Option<(AbsSeq, AbsSeq)>,
         duplicate: bool,
     ) -> TlpOutcome {
-        let end_seq = self.end_seq();
+        let end_seq = self.end_seq;
         if ack < end_seq {
             TlpOutcome::Pending
-        } else if !self.is_retrans() || dsack.is_some_and(|(_, end)| end == end_seq) {
+        } else if !self.is_retrans || dsack.is_some_and(|(_, end)| end == end_seq) {
             TlpOutcome::NoLoss
         } else if ack > end_seq {
             TlpOutcome::Repaired
@@ -122,7 +104,10 @@ mod tests {
     /// RFC 8985 section 7.4.2, case by case.
     #[test]
     fn rfc8985_process_ack() {
-        let probe = TlpEpisode::new(1_000, true);
+        let probe = TlpEpisode {
+            end_seq: 1_000,
+            is_retrans: true,
+        };
         let table = [
             ((999, None, true), TlpOutcome::Pending),
             ((999, Some((500, 1_000)), false), TlpOutcome::Pending),
@@ -140,7 +125,10 @@ mod tests {
             let told = probe.on_ack(ack, dsack, duplicate);
             assert_eq!(told, outcome, "{ack} {dsack:?} {duplicate}");
         }
-        let new_data = TlpEpisode::new(1_000, false);
+        let new_data = TlpEpisode {
+            is_retrans: false,
+            ..probe
+        };
         assert_eq!(new_data.on_ack(999, None, false), TlpOutcome::Pending);
         assert_eq!(new_data.on_ack(1_000, None, false), TlpOutcome::NoLoss);
         assert_eq!(new_data.on_ack(1_400, None, false), TlpOutcome::NoLoss);

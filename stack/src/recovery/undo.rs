@@ -18,17 +18,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         trace: &mut impl Trace,
     ) {
         if self.episode.frto() != Frto::Off {
-            let highest = input
-                .sack
-                .iter()
-                .map(|block| block.1)
-                .fold(input.ack, AbsSeq::max);
+            let sacked = input.sack.iter().map(|block| block.1);
             let facts = FrtoFacts {
                 ack: input.ack,
                 advanced: seen.advanced,
                 repaired: seen.repaired,
                 recover: self.recover,
-                highest,
+                highest: sacked.fold(input.ack, AbsSeq::max),
                 original_delivered: seen.original,
                 duplicate: !seen.newly_sacked.is_zero() || (!seen.advanced && input.pure),
                 sack: self.policy.sack,
@@ -41,9 +37,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
         }
         // RFC 3708 section 3 step A.4: that a D-SACK means a copy of ours is not to be relied on.
-        self.network_duplicates |= input
-            .dsack
-            .is_some_and(|d| d.0 >= self.rare.retransmitted_to);
+        let never_again = |d: (AbsSeq, AbsSeq)| d.0 >= self.rare.retransmitted_to;
+        self.network_duplicates |= input.dsack.is_some_and(never_again);
         let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
@@ -51,7 +46,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             cold_path();
             undo.note_dsack(dsack);
         }
-        if undo.is_taken_back() {
+        if undo.taken_back {
             self.judge_repaired_beyond(seen, input.now, trace);
             return;
         }
@@ -59,9 +54,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let eifel = spurious.eifel && seen.advanced && undo.eifel(input.ack, input.tsecr);
         let dsack = spurious.dsack
             && !self.network_duplicates
-            && input
-                .dsack
-                .is_some_and(|d| undo.on_dsack(d, seen.first_news));
+            && (input.dsack).is_some_and(|d| undo.on_dsack(d, seen.first_news));
         let kind = undo.kind;
         if eifel || dsack {
             cold_path();
@@ -96,11 +89,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         // What an earlier reduction has answered for stays answered for; and if this one stays,
         // what it has.
         if taken_back {
-            self.rare.answered = self
-                .rare
-                .undo
-                .as_ref()
-                .map_or(self.una(), |undo| undo.answered);
+            let answered = self.rare.undo.as_ref().map(|undo| undo.answered);
+            self.rare.answered = answered.unwrap_or(self.una());
         }
         let nxt = self.nxt();
         self.rare.undo = self.rare.undo.take().and_then(|undo| undo.taken_back(nxt));

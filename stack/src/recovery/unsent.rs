@@ -4,6 +4,7 @@
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::state::Episode;
+use super::tlp::TlpEpisode;
 use crate::sparse::Sparse;
 use narrows_congestion::local_drop::LocalDrop;
 use narrows_congestion::{
@@ -60,12 +61,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             prr.on_unsent(bytes);
         }
         // A probe that never left repairs nothing.
-        if again
-            && self
-                .rare
-                .tlp
-                .is_some_and(|t| t.is_retrans() && t.end_seq() == end)
-        {
+        let is_probe = |probe: TlpEpisode| probe.is_retrans && probe.end_seq == end;
+        if again && self.rare.tlp.is_some_and(is_probe) {
             self.rare.clear(|rare| &mut rare.tlp);
             self.probe_unmeasured = false;
             self.probe_due = true;

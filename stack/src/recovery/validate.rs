@@ -68,7 +68,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[cold]
     pub(super) fn validate_send(&mut self, now: Instant) {
         let settled = self.episode.is_settled();
-        let flight = self.counted(ByteCount::new(self.nxt() - self.una()));
+        let flight = self.counted(self.board.outstanding());
         let full = self.is_full(flight);
         let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
         self.validate(Lower::Unused, now, |validation| match validation {
