@@ -60,7 +60,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     pub(super) fn last(&self, most: usize, mut each: impl FnMut(V)) {
         match self.listed() {
             Ok(list) => list.iter().rev().take(most).for_each(|e| each(e.1)),
-            Err(tree) => last(tree, most, &mut each),
+            Err(tree) => of_many(|| tree.values().rev().take(most).for_each(|v| each(*v))),
         }
     }
 
@@ -75,7 +75,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     pub(super) fn last_to(&self, key: K) -> Option<(K, V)> {
         match self.listed() {
             Ok(list) => list.iter().rfind(|e| e.0 <= key).copied(),
-            Err(tree) => last_to(tree, key),
+            Err(tree) => of_many(|| tree.range(..=key).next_back().map(|(k, v)| (*k, *v))),
         }
     }
 
@@ -83,7 +83,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     pub(super) fn first_from(&self, key: K) -> Option<(K, V)> {
         match self.listed() {
             Ok(list) => list.iter().find(|e| e.0 >= key).copied(),
-            Err(tree) => first_from(tree, key),
+            Err(tree) => of_many(|| tree.range(key..).next().map(|(k, v)| (*k, *v))),
         }
     }
 
@@ -139,31 +139,16 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
                 let at = list.iter().position(|e| e.0 == key)?;
                 Some(list.remove(at).1)
             }
-            Self::Tree(tree) => remove(tree, key),
+            Self::Tree(tree) => of_many(|| tree.remove(&key)),
         }
     }
 }
 
-// What is done to many is out of the way of few.
-
+/// What is done to many is out of the way of few.
 #[cold]
-fn last<K, V: Copy>(tree: &BTreeMap<K, V>, most: usize, each: &mut dyn FnMut(V)) {
-    tree.values().rev().take(most).for_each(|v| each(*v));
-}
-
-#[cold]
-fn last_to<K: Ord + Copy, V: Copy>(tree: &BTreeMap<K, V>, key: K) -> Option<(K, V)> {
-    tree.range(..=key).next_back().map(|(k, v)| (*k, *v))
-}
-
-#[cold]
-fn first_from<K: Ord + Copy, V: Copy>(tree: &BTreeMap<K, V>, key: K) -> Option<(K, V)> {
-    tree.range(key..).next().map(|(k, v)| (*k, *v))
-}
-
-#[cold]
-fn remove<K: Ord, V>(tree: &mut BTreeMap<K, V>, key: K) -> Option<V> {
-    tree.remove(&key)
+#[inline(never)]
+fn of_many<R>(what: impl FnOnce() -> R) -> R {
+    what()
 }
 
 impl<K: Ord + Copy, V: Copy> Default for Few<K, V> {

@@ -13,9 +13,8 @@ use crate::fast_open::FastOpenStatus;
 use crate::recovery::SenderPolicy;
 use crate::sparse::{Sparse, begins};
 use crate::trace::{TimeoutCause, TraceEvent};
-use crate::wire::{Ecn, Flags, PlainHeader, Seq, TcpHeader};
+use crate::wire::{Ecn, Flags, Seq, TcpHeader};
 use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
-use std::cmp::Ordering;
 use std::net::IpAddr;
 
 /// A smaller MSS in a SYN is an attack or an error.
@@ -156,7 +155,7 @@ impl<T: TcpTypes> Connection<T> {
             // Data or FIN on the SYN-ACK.
             if !text.is_empty() || tcp.flags.contains(Flags::FIN) {
                 let rest = self.without_syn(tcp);
-                self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), text);
+                self.on_segment(now, ecn, &rest, text);
             }
         } else {
             // Simultaneous open.
@@ -203,7 +202,7 @@ impl<T: TcpTypes> Connection<T> {
             && tcp.seq == self.irs
         {
             let rest = self.without_syn(tcp);
-            self.on_segment(now, ecn, &rest, &PlainHeader::of(&rest), text);
+            self.on_segment(now, ecn, &rest, text);
             self.ack.force();
             return;
         }
@@ -418,10 +417,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.config.window_scaling && (!answer || self.peer_offers.wscale.is_some()) {
             tcp.options.window_scale = Some(self.config.window_shift());
         }
-        let has_timestamps = match answer {
-            true => self.ts.in_use,
-            false => self.ts.wanted(),
-        };
+        let has_timestamps = self.ts.in_use || (!answer && self.ts.wanted());
         tcp.options.timestamps = has_timestamps.then(|| self.ts.option(now));
         if answer {
             tcp.flags |= Flags::ACK | self.ecn.syn_ack_flags();
@@ -453,11 +449,7 @@ impl<T: TcpTypes> Connection<T> {
         match syn.options.timestamps.filter(|_| self.ts.wanted()) {
             // The new incarnation will have timestamps, the old one had none.
             Some(_) if !self.ts.in_use => true,
-            Some(option) => match self.ts.compare(option) {
-                Ordering::Greater => true,
-                Ordering::Equal => beyond,
-                Ordering::Less => false,
-            },
+            Some(option) => self.ts.compare(option).then(beyond.cmp(&false)).is_gt(),
             None => beyond,
         }
     }

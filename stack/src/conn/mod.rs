@@ -335,19 +335,15 @@ impl<T: TcpTypes> Connection<T> {
 
     /// A segment for this connection arrived, in a packet with the ECN field `ecn`.
     pub fn handle_segment(&mut self, now: Instant, ecn: Ecn, tcp: &TcpHeader, text: Text<'_, T>) {
-        let plain = PlainHeader::of(tcp);
-        if tcp.options.sack.is_empty() && self.predicts(now, &plain, text.len()) {
-            return self.on_predicted_whole(now, ecn, &plain, text);
-        }
         self.traffic.segments_in += 1;
-        self.on_segment(now, ecn, tcp, &plain, text);
+        self.on_segment(now, ecn, tcp, text);
     }
 
     /// As [`handle_segment`](Self::handle_segment), of a segment with nothing rare in its header.
     #[inline]
     pub fn handle_plain(&mut self, now: Instant, ecn: Ecn, tcp: &PlainHeader, text: Text<'_, T>) {
         if self.predicts(now, tcp, text.len()) {
-            return self.on_predicted_whole(now, ecn, tcp, text);
+            return self.on_predicted(now, ecn, tcp, text);
         }
         self.handle_segment(now, ecn, &tcp.header(), text);
     }

@@ -60,17 +60,14 @@ impl<T: TcpTypes> Connection<T> {
 
         // PAWS comes before the window check (RFC 7323 section 5.3), but never for a RST.
         if self.ts.in_use && !rst {
-            match tcp.timestamps {
-                Some(option) if self.ts.rejects(option, now) => {
-                    self.unacceptable(now, start, text_len, len);
-                    return None;
-                }
-                Some(_) => {}
+            let Some(option) = tcp.timestamps else {
                 // RFC 7323 section 3.2: a segment without the option is dropped.
-                None => {
-                    self.exceptions.change().unacceptable_in += 1;
-                    return None;
-                }
+                self.exceptions.change().unacceptable_in += 1;
+                return None;
+            };
+            if self.ts.rejects(option, now) {
+                self.unacceptable(now, start, text_len, len);
+                return None;
             }
         }
 

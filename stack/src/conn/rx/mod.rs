@@ -29,26 +29,25 @@ pub(super) struct Heard<'a> {
 }
 
 impl<T: TcpTypes> Connection<T> {
-    /// A segment in any state; `tcp` is what is plain of its `header`.
+    /// A segment in any state.
     pub(super) fn on_segment(
         &mut self,
         now: Instant,
         ecn: Ecn,
-        header: &TcpHeader,
-        tcp: &PlainHeader,
+        tcp: &TcpHeader,
         text: Text<'_, T>,
     ) {
         let heard = Heard {
             now,
             ecn,
-            tcp,
-            sack: &header.options.sack,
-            urgent: header.urgent,
+            tcp: &PlainHeader::of(tcp),
+            sack: &tcp.options.sack,
+            urgent: tcp.urgent,
         };
         match self.state {
             State::Closed(_) => {}
-            State::SynSent => self.on_segment_syn_sent(now, ecn, header, text),
-            State::SynReceived(_) => self.on_segment_syn_received(heard, header, text),
+            State::SynSent => self.on_segment_syn_sent(now, ecn, tcp, text),
+            State::SynReceived(_) => self.on_segment_syn_received(heard, tcp, text),
             _ => self.on_segment_synchronized(heard, text),
         }
     }

@@ -32,18 +32,6 @@ impl<T: TcpTypes> Connection<T> {
                 || (tcp.timestamps).is_some_and(|option| !self.ts.rejects(option, now)))
     }
 
-    /// As [`Self::on_predicted`], where the header was whole.
-    #[inline(never)]
-    pub(in crate::conn) fn on_predicted_whole(
-        &mut self,
-        now: Instant,
-        ecn: Ecn,
-        tcp: &PlainHeader,
-        text: Text<'_, T>,
-    ) {
-        self.on_predicted(now, ecn, tcp, text);
-    }
-
     /// The rest of the steps for a segment [as predicted](Self::predicts).
     #[inline(always)]
     pub(crate) fn on_predicted(

@@ -51,20 +51,17 @@ impl<T: TcpTypes> Connection<T> {
                 self.recharge();
                 self.ack.force();
             }
-            Inserted::OutOfOrder => {
-                self.exceptions.change().out_of_order_in += 1;
+            Inserted::Empty => {}
+            disorder => {
+                let counts = self.exceptions.change();
+                match disorder {
+                    Inserted::Duplicate => counts.duplicates_in += 1,
+                    Inserted::TooManyRanges => counts.out_of_order_dropped += 1,
+                    _ => counts.out_of_order_in += 1,
+                }
                 self.recharge();
                 self.ack.on_disorder(&self.config.ack, now);
             }
-            Inserted::Duplicate => {
-                self.exceptions.change().duplicates_in += 1;
-                self.ack.on_disorder(&self.config.ack, now);
-            }
-            Inserted::TooManyRanges => {
-                self.exceptions.change().out_of_order_dropped += 1;
-                self.ack.on_disorder(&self.config.ack, now);
-            }
-            Inserted::Empty => {}
         }
         let new = self.rcv_nxt - before;
         if new > 0 {

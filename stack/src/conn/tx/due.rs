@@ -6,8 +6,8 @@ use crate::buffer::SendBuffer;
 use crate::conn::state::State;
 use crate::conn::{Connection, Fin, Rare, TcpTypes, tracer};
 use crate::trace::{Held, TraceEvent};
-use narrows_congestion::Instant;
 use narrows_congestion::hint::cold_path;
+use narrows_congestion::{ByteCount, CongestionControl, Instant};
 
 /// What is to leave.
 pub(super) enum Due {
@@ -151,12 +151,15 @@ impl<T: TcpTypes> Connection<T> {
         let mss = self.snd.mss().get();
         // A full segment is always worth sending.
         let small = queued < mss;
+        let with_next = self.snd.scoreboard().pipe() + ByteCount::new(queued.min(mss));
+        // Whether a window that counts packets would have room for more if it counted bytes.
+        let packets = self.snd.counts_packets() && with_next <= self.snd.congestion().cwnd();
         let held = match () {
             () if queued == 0 && self.snd.is_idle() => Held::Idle,
             () if queued == 0 => Held::Sent,
             () if usable < queued.min(mss) => Held::ReceiveWindow,
             () if small && self.new_data(now).is_none() => Held::Nagle,
-            () if self.small_segments_fill(queued) => Held::PacketWindow,
+            () if packets => Held::PacketWindow,
             () => Held::CongestionWindow,
         };
         tracer(&mut self.trace, now)(TraceEvent::Held(held));

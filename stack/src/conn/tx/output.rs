@@ -143,14 +143,6 @@ impl<T: TcpTypes> Connection<T> {
         None
     }
 
-    /// Whether a window that counts packets would have room for more of what is queued if it counted
-    /// bytes.
-    pub(super) fn small_segments_fill(&self, queued: u64) -> bool {
-        let next = ByteCount::new(queued).min(self.snd.mss());
-        self.snd.counts_packets()
-            && self.snd.scoreboard().pipe() + next <= self.snd.congestion().cwnd()
-    }
-
     /// The next segment with data or FIN where more than the windows has a say.
     #[inline] // One place asks.
     fn rare_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
@@ -390,31 +382,29 @@ impl<T: TcpTypes> Connection<T> {
         if tcp.flags.contains(Flags::CWR) {
             self.snd.owe_cwr();
         }
-        if payload_len > 0 || tcp.flags.contains(Flags::FIN) {
-            let back = (self.seq(self.snd.nxt())).since(tcp.seq);
-            if let Some(start) = self.snd.nxt().checked_sub(u64::from(back)) {
-                // A burst is many segments: the last of them goes back first.
-                let mut mss = self.snd.mss().get();
-                if self.snd.mtu_probe_at(start).is_some() {
-                    mss = mss.max(payload_len as u64);
-                    self.exceptions.change().mtu_probes -= 1;
-                    self.snd.forget_mtu_probe();
-                }
-                let segments = (payload_len as u64).div_ceil(mss).max(1);
-                for k in (0..segments).rev() {
-                    self.snd.on_local_drop(start + k * mss, congestion, now);
-                }
+        if payload_len == 0 && !tcp.flags.contains(Flags::FIN) {
+            match tcp.seq + 1 == self.seq(self.snd.nxt()) {
+                true => self.probe_keepalive = true,
+                // It was there to acknowledge, or to answer.
+                false => self.ack.force(),
             }
-        } else if tcp.seq + 1 == self.seq(self.snd.nxt()) {
-            self.probe_keepalive = true;
             return;
         }
-        if payload_len == 0 && !tcp.flags.contains(Flags::FIN) {
-            // It was there to acknowledge, or to answer.
-            self.ack.force();
-        } else {
-            self.ack.on_unsent();
+        let back = (self.seq(self.snd.nxt())).since(tcp.seq);
+        if let Some(start) = self.snd.nxt().checked_sub(u64::from(back)) {
+            // A burst is many segments: the last of them goes back first.
+            let mut mss = self.snd.mss().get();
+            if self.snd.mtu_probe_at(start).is_some() {
+                mss = mss.max(payload_len as u64);
+                self.exceptions.change().mtu_probes -= 1;
+                self.snd.forget_mtu_probe();
+            }
+            let segments = (payload_len as u64).div_ceil(mss).max(1);
+            for k in (0..segments).rev() {
+                self.snd.on_local_drop(start + k * mss, congestion, now);
+            }
         }
+        self.ack.on_unsent();
     }
 
     /// The sequence number on the wire of an absolute one.
