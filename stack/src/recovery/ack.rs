@@ -1,11 +1,11 @@
 //! What acknowledgements do to the sender: deliver, measure, inform, detect, react, arm.
 
-use super::loss_detector::AckFacts;
+use super::detector::AckFacts;
+use super::episode::Episode;
 use super::prr::{Bound, Prr};
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
-use super::state::Episode;
 use super::tlp::{TlpEpisode, TlpOutcome};
 use crate::sparse::Sparse;
 use crate::trace::Trace;
@@ -148,14 +148,6 @@ impl Delivered {
     }
 }
 
-/// What was found of losses.
-struct Found {
-    /// [`Sender::found_since`].
-    lost: Option<ByteCount>,
-    /// An episode is over that leaves loss which the window has not answered for.
-    lost_beyond: bool,
-}
-
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Take an acknowledgement. Events are told to `trace`.
     pub fn on_ack(&mut self, input: &AckInput<'_>, trace: &mut impl Trace) {
@@ -170,8 +162,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.measure(input, &seen);
         // Congestion control hears of the delivery first, then of congestion.
         self.inform(input, &seen);
-        let found = self.detect(input, &seen, trace);
-        self.react(input, &seen, found, trace);
+        let lost = self.detect(input, &seen, trace);
+        self.react(input, &seen, lost, trace);
         self.arm(&seen, input.now);
     }
 
@@ -281,21 +273,23 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// Whether something was lost; before that whether what seemed so was not, and whether what was
     /// is repaired.
     #[inline(always)] // A step of one.
-    fn detect(&mut self, input: &AckInput<'_>, seen: &Delivered, trace: &mut impl Trace) -> Found {
+    fn detect(
+        &mut self,
+        input: &AckInput<'_>,
+        seen: &Delivered,
+        trace: &mut impl Trace,
+    ) -> Option<ByteCount> {
         let now = input.now;
         if let Some(probe) = self.rare.tlp {
             cold_path();
             self.hear_of_probe(probe, input, seen, trace);
         }
         self.detect_spurious(input, seen, trace);
-        let lost_beyond = seen.advanced && self.leave_episode(now, trace);
-        let before = self.begin_judgement();
-        let newest = seen.newest(now, input.timestamp_rtt);
-        self.judge(seen, newest, input.dsack.is_some(), now);
-        Found {
-            lost: self.found_since(before),
-            lost_beyond,
+        if seen.advanced {
+            self.leave_episode(now, trace);
         }
+        let newest = seen.newest(now, input.timestamp_rtt);
+        self.judgement(|s| s.judge(seen, newest, input.dsack.is_some(), now))
     }
 
     /// The loss detector judges what the ACK delivered, `newest` of it last.
@@ -332,13 +326,15 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         &mut self,
         input: &AckInput<'_>,
         seen: &Delivered,
-        found: Found,
+        lost: Option<ByteCount>,
         trace: &mut impl Trace,
     ) {
         let now = input.now;
-        if let Some(bytes) = found.lost {
+        if let Some(bytes) = lost {
             self.on_loss_found(bytes, self.flight_before(seen, now), trace);
-        } else if found.lost_beyond {
+        } else if self.rare.lost_beyond && self.episode.is_settled() {
+            // The episode is over in which that was found.
+            cold_path();
             self.answer_for_next_window(self.flight_before(seen, now), trace);
         }
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than
@@ -360,6 +356,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             Episode::Cwr { .. } if self.is_idle() => {
                 cold_path();
                 self.leave_episode(now, trace);
+                self.rare.lost_beyond &= !self.episode.is_settled();
             }
             Episode::Open if seen.duplicate || !self.board.sacked().is_zero() => {
                 cold_path();
@@ -371,7 +368,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             }
             _ => {}
         }
-        self.tell_reduction(seen, found.lost);
+        self.tell_reduction(seen, lost);
         if self.rare.paces() {
             cold_path();
             self.reconsider_pace(now);
@@ -417,10 +414,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             };
             let safe = goes_well && lost.is_none();
             // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).
-            let most = if self.policy.sack {
-                ByteCount::MAX
-            } else {
-                prr.undelivered()
+            let most = match self.policy.sack {
+                true => ByteCount::MAX,
+                false => prr.undelivered(),
             };
             prr.on_ack(seen.bytes.min(most), self.board.pipe(), self.mss, safe);
         }
@@ -447,10 +443,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         delivered: ByteCount,
     ) -> ByteCount {
         let stood_for = self.board.reno_sacked();
-        let room = u32::try_from(self.board.len())
-            .unwrap_or(u32::MAX)
-            .saturating_sub(1)
-            .min(self.reno_sacked_bound());
+        // For PRR no more than what was outstanding when the reduction began, lest more of them than
+        // segments left let more out (RFC 9937 section 6.2).
+        let outstanding = |prr: &Prr| prr.recover_fs.get() / self.mss.get().max(1);
+        let bound = self.episode.prr().map_or(u64::MAX, outstanding);
+        let room = (self.board.len() as u64).saturating_sub(1).min(bound) as u32;
         if duplicate {
             // After a timeout all of the flight counts as lost: only data sent since can leave
             // the pipe.
@@ -474,14 +471,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         };
         self.board.set_reno_sacked(left, self.mss);
         delivered - self.mss * u64::from(counted)
-    }
-
-    /// How many segments duplicate ACKs can stand for, for PRR: what was outstanding when the
-    /// reduction began, lest more of them than segments left let more out (RFC 9937 section 6.2).
-    fn reno_sacked_bound(&self) -> u32 {
-        let bound = |prr: &Prr| prr.recover_fs.get() / self.mss.get().max(1);
-        let segments = self.episode.prr().map_or(u64::MAX, bound);
-        u32::try_from(segments).unwrap_or(u32::MAX)
     }
 
     fn hear_of_probe(

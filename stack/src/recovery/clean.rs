@@ -4,9 +4,9 @@
 //! of the steps of [`Sender::on_ack`]: those here, in the same order and with the same outcome.
 
 use super::ack::{BURST, Delivered};
+use super::episode::Episode;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use super::state::Episode;
 use crate::trace::Trace;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{AckSample, ByteCount, CongestionControl, Duration, Instant, RtoPolicy};
@@ -70,12 +70,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The loss detector judges what a [clean](Self::is_clean) ACK delivered.
     #[inline(never)]
     fn judge_progress(&mut self, seen: &Delivered, now: Instant, trace: &mut impl Trace) {
-        let before = self.begin_judgement();
-        self.judge(seen, seen.newest, false, now);
-        let found = self.found_since(before);
-        if let Some(bytes) = found {
+        let lost = self.judgement(|s| s.judge(seen, seen.newest, false, now));
+        if let Some(bytes) = lost {
             self.on_loss_found(bytes, self.flight_before(seen, now), trace);
-            self.tell_reduction(seen, found);
+            self.tell_reduction(seen, lost);
         }
     }
 
@@ -134,7 +132,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 mod tests {
     use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
     use crate::recovery::detector::{self, DetectorFactory as _};
-    use crate::recovery::loss_detector::{AckFacts, LossDetector};
+    use crate::recovery::detector::{AckFacts, LossDetector};
     use crate::recovery::scoreboard::Scoreboard;
     use crate::recovery::{AckInput, NextSegment, Sender, SenderPolicy};
     use narrows_congestion::rto::{StandardRto, presets};

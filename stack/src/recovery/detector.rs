@@ -1,14 +1,227 @@
-//! The loss detectors of this crate, by name.
+//! Loss detection: which of the records on the scoreboard are lost.
+//!
+//! A detector judges, it does not act: it puts LOST marks on the [`Scoreboard`], and the engine
+//! enters recovery, cuts the window and retransmits.
 
-use super::dup_thresh::{NewReno, Reno, Sack6675};
-use super::go_back_n::GoBackN;
+use super::dup_thresh::{GoBackN, NewReno, Reno, Sack6675};
 use super::rack::RackTlp;
+use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows_congestion::registry::Registry;
+use narrows_congestion::{ByteCount, CaState, Instant, RttEstimator};
+use std::fmt::Debug;
 use std::sync::Arc;
 
-pub use super::loss_detector::{
-    AckFacts, DUP_THRESH, DetectorFactory, FastRetransmitTimer, LossDetector, PartialAcks,
-};
+/// `DupThresh` of RFC 5681 section 3.2 and RFC 6675 section 2.
+pub const DUP_THRESH: u32 = 3;
+
+/// What one ACK told, and where recovery stands as it comes in. The scoreboard has already
+/// taken in the ACK.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct AckFacts<'a> {
+    /// The time of the call.
+    pub now: Instant,
+    /// SND.UNA advanced.
+    pub una_advanced: bool,
+    /// Bytes newly delivered, by acknowledgement or SACK.
+    pub newly_delivered: ByteCount,
+    /// Bytes newly SACKed; part of `newly_delivered`.
+    pub newly_sacked: ByteCount,
+    /// Duplicate ACKs in a row (RFC 5681 section 2); with SACK, ACKs in a row that left SND.UNA
+    /// and brought new SACK information (RFC 6675 section 2).
+    pub dup_acks: u32,
+    /// The ACK carries a D-SACK block (RFC 2883).
+    pub dsack: bool,
+    /// Of the newly delivered records the one sent last. Leave it out, or pass the next one, if
+    /// the timestamp echo says that the ACK is for an earlier transmission of it (RFC 8985
+    /// section 6.2 step 1).
+    pub newest: Option<SentSegment>,
+    /// Round-trip time, with the sample of this ACK if it gave one.
+    pub rtt: &'a RttEstimator,
+    /// The effective segment size.
+    pub mss: ByteCount,
+    /// SACK was negotiated.
+    pub sack_ok: bool,
+    /// Where recovery stands before this ACK is judged.
+    pub ca_state: CaState,
+    /// `RecoveryPoint` of RFC 6675, `recover` of RFC 6582: one past the highest sequence number
+    /// sent when the present or last recovery began.
+    pub recovery_point: AbsSeq,
+    /// `DupThresh`; 3 unless reordering raised it.
+    pub dup_thresh: u32,
+    /// First ACK of a new round trip.
+    pub round_start: bool,
+}
+
+impl<'a> AckFacts<'a> {
+    /// An ACK that told nothing, in an open connection with SACK. Set the fields that matter.
+    pub fn new(now: Instant, mss: ByteCount, rtt: &'a RttEstimator) -> Self {
+        Self {
+            now,
+            una_advanced: false,
+            newly_delivered: ByteCount::ZERO,
+            newly_sacked: ByteCount::ZERO,
+            dup_acks: 0,
+            dsack: false,
+            newest: None,
+            rtt,
+            mss,
+            sack_ok: true,
+            ca_state: CaState::Open,
+            recovery_point: 0,
+            dup_thresh: DUP_THRESH,
+            round_start: false,
+        }
+    }
+
+    /// In fast recovery or in recovery from a timeout.
+    pub fn in_recovery(&self) -> bool {
+        matches!(self.ca_state, CaState::Recovery | CaState::Loss)
+    }
+}
+
+/// The two variants of NewReno that RFC 6582 section 4 tells apart: which of the partial ACKs of
+/// a fast recovery restart the retransmission timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartialAcks {
+    /// Only the first: a window with many holes ends in a timeout and slow start. What section
+    /// 3.2 does.
+    Impatient,
+    /// All: a hole is mended in each round trip, however many there are.
+    SlowButSteady,
+}
+
+/// What the first outstanding segment does to the retransmission timer when it leaves again in a
+/// fast recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FastRetransmitTimer {
+    /// It restarts it: no segment leaves again within an RTO of the last time (RFC 6298 section
+    /// 5). Linux does so, too.
+    Restarts,
+    /// Nothing: the timer counts from the last ACK that advanced SND.UNA, and fires the sooner
+    /// for it where the retransmission is lost, or late. The simulators ns-3 and htsim do so.
+    RunsOn,
+}
+
+/// A loss detection algorithm.
+///
+/// # What the engine promises
+/// - Each ACK is reported, by [`on_ack`](Self::on_ack) unless
+///   [`on_progress`](Self::on_progress) was enough, after the scoreboard took it in; not if nothing
+///   about it is suspicious and the detector [does not want it](Self::heeds_progress).
+/// - [`on_reorder_timeout`](Self::on_reorder_timeout) comes at or after
+///   [`reorder_deadline`](Self::reorder_deadline), never without one.
+///
+/// # What the detector promises
+/// - It marks records lost, through the scoreboard, and changes nothing else there. What it has
+///   marked is what it has found.
+/// - No clock, no randomness, no I/O.
+pub trait LossDetector: Debug + Send {
+    /// The registry name, lower case: `"rack"`.
+    fn name(&self) -> &'static str;
+
+    /// An ACK arrived.
+    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard);
+
+    /// With SACK, an ACK of new data with nothing amiss: no D-SACK, nothing SACKed, lost, or sent
+    /// twice, no recovery; `newest` is what it delivered last. Who [heeds](Self::heeds_progress) such
+    /// ACKs may be quick about them, and answers with true; if not,
+    /// [`on_ack`](Self::on_ack) is told all of it.
+    fn on_progress(&mut self, newest: &SentSegment, now: Instant, rtt: &RttEstimator) -> bool {
+        let _ = (newest, now, rtt);
+        false
+    }
+
+    /// The reordering timer fired.
+    fn on_reorder_timeout(&mut self, now: Instant, rtt: &RttEstimator, board: &mut Scoreboard) {
+        let _ = (now, rtt, board);
+    }
+
+    /// When to call [`on_reorder_timeout`](Self::on_reorder_timeout), if at all. May change
+    /// with each call of an `on_*`. Not asked of who [heeds](Self::heeds_progress) no ACK of new data.
+    fn reorder_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The retransmission timer fired: mark what it tells to be lost. The first record must be
+    /// among it.
+    fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
+        let _ = now;
+        board.mark_all_lost();
+    }
+
+    /// The last loss was none: what was taken for the delivery of a retransmission was that of
+    /// the original. The LOST marks are gone already.
+    fn on_undo(&mut self) {}
+
+    /// An ACK of new data is news to it though nothing is SACKed, lost, or sent twice, and no
+    /// recovery goes on. Asked once.
+    fn heeds_progress(&self) -> bool {
+        true
+    }
+
+    /// It wants the tail loss probe of RFC 8985 section 7. Asked once.
+    fn tail_loss_probe(&self) -> bool {
+        false
+    }
+
+    /// Fast recovery ends with the first ACK that advances SND.UNA (RFC 2581), instead of with
+    /// the one that reaches the recovery point.
+    fn exits_on_partial_ack(&self) -> bool {
+        false
+    }
+
+    /// Without SACK, what a partial ACK of fast recovery does to the retransmission timer
+    /// (RFC 6582 section 4).
+    fn partial_acks(&self) -> PartialAcks {
+        PartialAcks::Impatient
+    }
+
+    /// What a fast retransmission does to the retransmission timer.
+    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
+        FastRetransmitTimer::Restarts
+    }
+
+    /// It needs SACK; if not, the connection does not negotiate it.
+    fn uses_sack(&self) -> bool {
+        true
+    }
+
+    /// In fast recovery, when nothing lost waits and no new data may be sent: a record to send
+    /// again on suspicion (RFC 6675 section 4, `NextSeg` rules 3 and 4). The answer is
+    /// taken as sent.
+    fn speculate(&mut self, board: &mut Scoreboard, recovery_point: AbsSeq) -> Option<SentSegment> {
+        let _ = (board, recovery_point);
+        None
+    }
+}
+
+impl<D: LossDetector + 'static> From<D> for Box<dyn LossDetector> {
+    fn from(detector: D) -> Self {
+        Box::new(detector)
+    }
+}
+
+/// Makes one detector for each connection. Closures are factories:
+///
+/// ```
+/// use narrows::recovery::{DetectorFactory, rack::RackTlp};
+/// let factory: &dyn DetectorFactory = &|| RackTlp::new();
+/// assert_eq!(factory.build().name(), "rack");
+/// // Of a detector that is known only then, too.
+/// let factory: &dyn DetectorFactory = &|| factory.build();
+/// assert_eq!(factory.build().name(), "rack");
+/// ```
+pub trait DetectorFactory: Send + Sync {
+    /// A fresh detector.
+    fn build(&self) -> Box<dyn LossDetector>;
+}
+
+impl<F: Fn() -> D + Send + Sync, D: Into<Box<dyn LossDetector>>> DetectorFactory for F {
+    fn build(&self) -> Box<dyn LossDetector> {
+        self().into()
+    }
+}
 
 /// A detector that is picked by name.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,105 @@
-//! How episodes of loss recovery begin and end.
+//! Where loss recovery stands: the episodes, what each owns, and how they begin and end.
 
+use super::prr::Prr;
 use super::rare::Rare;
 use super::sender::Sender;
-use super::state::Episode;
+use super::spurious::Frto;
 use crate::config::RecoverySending;
 use crate::trace::{Trace, TraceEvent};
-use narrows_congestion::{CaState, CongestionControl, Instant, Lower, RtoPolicy};
+use narrows_congestion::{ByteCount, CaState, CongestionControl, Instant, Lower, RtoPolicy};
+
+/// An episode, and what ends with it. The states are those of [`CaState`], in its order.
+#[derive(Debug)]
+#[repr(u8)] // So that `state` takes the discriminant as it is. Fields are laid out as declared.
+pub(super) enum Episode {
+    Open,
+    Disorder,
+    Cwr {
+        /// How much leaves meanwhile; `None`: what the window admits.
+        prr: Option<Box<Prr>>,
+    },
+    Recovery {
+        partial_acks: u32,
+        /// As of `Cwr`.
+        prr: Option<Box<Prr>>,
+    },
+    Loss {
+        frto: Frto,
+    },
+}
+
+impl Episode {
+    #[inline]
+    pub(super) fn state(&self) -> CaState {
+        match self {
+            Self::Open => CaState::Open,
+            Self::Disorder => CaState::Disorder,
+            Self::Cwr { .. } => CaState::Cwr,
+            Self::Recovery { .. } => CaState::Recovery,
+            Self::Loss { .. } => CaState::Loss,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    /// No loss recovery and no reduction is under way.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self, Self::Open | Self::Disorder)
+    }
+
+    #[inline]
+    pub(super) fn prr(&self) -> Option<&Prr> {
+        match self {
+            Self::Cwr { prr } | Self::Recovery { prr, .. } => prr.as_deref(),
+            Self::Open | Self::Disorder | Self::Loss { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn prr_mut(&mut self) -> Option<&mut Prr> {
+        match self {
+            Self::Cwr { prr } | Self::Recovery { prr, .. } => prr.as_deref_mut(),
+            Self::Open | Self::Disorder | Self::Loss { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn frto(&self) -> Frto {
+        match self {
+            Self::Loss { frto, .. } => *frto,
+            _ => Frto::Off,
+        }
+    }
+
+    #[inline]
+    pub(super) fn frto_mut(&mut self) -> Option<&mut Frto> {
+        match self {
+            Self::Loss { frto, .. } => Some(frto),
+            _ => None,
+        }
+    }
+
+    /// So much has left, of new data or again.
+    pub(super) fn on_sent(&mut self, bytes: ByteCount, retransmission: bool) {
+        match self {
+            Self::Cwr { prr: Some(prr) } | Self::Recovery { prr: Some(prr), .. } => {
+                prr.on_sent(bytes)
+            }
+            Self::Loss { frto } if !retransmission => frto.on_new_data(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn end_frto(&mut self) {
+        if let Some(frto) = self.frto_mut() {
+            *frto = Frto::Off;
+        }
+    }
+}
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The episode becomes another.
@@ -37,10 +131,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// SND.UNA has moved: everything outstanding when the episode began may be acknowledged, or
-    /// (classic Reno) some of it. Whether the episode is over, and leaves loss beyond what it
-    /// answered for.
+    /// (classic Reno) some of it. Then the episode is over.
     #[inline]
-    pub(super) fn leave_episode(&mut self, now: Instant, trace: &mut impl Trace) -> bool {
+    pub(super) fn leave_episode(&mut self, now: Instant, trace: &mut impl Trace) {
         let complete = self.una() >= self.recover;
         let was = self.episode.state();
         let leave = match was {
@@ -49,19 +142,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             CaState::Loss => complete,
             CaState::Recovery => complete || self.detector.exits_on_partial_ack(),
         };
-        leave && self.end_episode(was, complete, now, trace)
+        if leave {
+            self.end_episode(was, complete, now, trace);
+        }
     }
 
-    /// The episode is over; whether it leaves loss beyond what it answered for.
     #[cold]
-    fn end_episode(
-        &mut self,
-        was: CaState,
-        complete: bool,
-        now: Instant,
-        trace: &mut impl Trace,
-    ) -> bool {
-        let lost_beyond = std::mem::take(&mut self.rare.lost_beyond);
+    fn end_episode(&mut self, was: CaState, complete: bool, now: Instant, trace: &mut impl Trace) {
         self.force_one = false;
         // The D-SACKs for what was retransmitted may be still to come.
         if let Some(undo) = Rare::undo(&mut self.rare) {
@@ -88,6 +175,5 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             let window = self.board.outstanding().max(self.mss) + self.mss;
             self.lower(window, Lower::Deflate, now);
         }
-        lost_beyond
     }
 }

@@ -7,32 +7,26 @@
 //! timeout are.
 
 mod ack;
-mod burst;
 mod clean;
 mod count_packets;
 pub mod detector;
 pub mod dup_thresh;
 mod episode;
-pub mod go_back_n;
-mod loss_detector;
 mod mtu_probe;
 mod next;
 mod opening;
 mod pace;
-#[doc(hidden)]
-pub mod pacer;
+mod pacer;
 #[doc(hidden)]
 pub mod prr;
 pub mod rack;
 mod rare;
-#[doc(hidden)]
-pub mod rate;
+mod rate;
 mod reduction;
 pub mod scoreboard;
 mod sender;
 #[doc(hidden)]
 pub mod spurious;
-mod state;
 mod stats;
 mod timers;
 pub mod tlp;
@@ -43,7 +37,7 @@ mod validation;
 
 pub use ack::AckInput;
 pub(crate) use count_packets::Grant;
-pub use loss_detector::{DetectorFactory, LossDetector};
+pub use detector::{DetectorFactory, LossDetector};
 pub use mtu_probe::ProbeFate;
 pub use next::NextSegment;
 pub use scoreboard::{AbsSeq, Scoreboard, SentSegment};

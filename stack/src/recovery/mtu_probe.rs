@@ -1,10 +1,10 @@
 //! A probe of the path's MTU is a segment of new data that is larger than others (RFC 4821 section
 //! 10.1): its loss alone is no sign of congestion, and it never leaves twice in one piece.
 
+use super::episode::Episode;
 use super::rare::{Asked, Rare};
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
-use super::state::Episode;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, RtoPolicy};
 

@@ -20,12 +20,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         self.mss = mss;
         self.policy = policy;
-        self.floor_rto(floor);
         self.needs = cc.needs();
         self.rate = RateEstimator::of(&self.needs);
         self.cc = cc;
-        self.backoff = 0;
-        self.learn_round_trip(rtt, now);
+        self.learn(rtt, floor, now);
     }
 
     /// Everything before `start` left with the SYN, and is acknowledged by its answer.
@@ -38,22 +36,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The handshake of a sender that has [begun](Self::begin) before it was complete is: `rtt` is
     /// what it measured, `floor` that of the RTO until there is a sample, `cc` begins anew.
     pub fn confirm(&mut self, cc: Option<C>, rtt: Option<Duration>, floor: Duration, now: Instant) {
-        self.floor_rto(floor);
-        self.backoff = 0;
         if let Some(cc) = cc {
             self.needs = cc.needs();
             self.cc = cc;
             self.pace_what_is_not_validated();
         }
-        self.learn_round_trip(rtt, now);
+        self.learn(rtt, floor, now);
         if !self.is_idle() {
             self.arm_rto(now);
-        }
-    }
-
-    fn floor_rto(&mut self, floor: Duration) {
-        if self.rare.asked.rto_floor != floor {
-            self.rare.asked.rto_floor = floor;
         }
     }
 
@@ -65,7 +55,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         }
     }
 
-    fn learn_round_trip(&mut self, rtt: Option<Duration>, now: Instant) {
+    /// The handshake has taken `rtt`, if that was measured.
+    fn learn(&mut self, rtt: Option<Duration>, floor: Duration, now: Instant) {
+        if self.rare.asked.rto_floor != floor {
+            self.rare.asked.rto_floor = floor;
+        }
+        self.backoff = 0;
         if let Some(rtt) = rtt {
             self.rtt.on_sample(rtt, now);
             self.rto.on_rtt_sample(rtt, now);

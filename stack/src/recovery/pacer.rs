@@ -8,7 +8,7 @@ use narrows_congestion::{ByteCount, Duration, Instant, Rate};
 
 /// A connection's pacer: every segment by itself, no catching up.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pacer {
+pub(super) struct Pacer {
     /// All that was sent is paid for at this time and `carry / rate` of a nanosecond.
     next: Instant,
     carry: u64,
@@ -18,13 +18,13 @@ pub struct Pacer {
 impl Pacer {
     /// When the next segment may leave; `None`: now.
     #[inline]
-    pub fn next_send(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn next_send(&self, now: Instant) -> Option<Instant> {
         (now < self.next).then_some(self.next)
     }
 
     /// `bytes` leave, to be paced at `rate`. At rate zero nothing may leave after them.
     #[inline]
-    pub fn on_sent(&mut self, now: Instant, bytes: ByteCount, rate: Rate) {
+    pub(super) fn on_sent(&mut self, now: Instant, bytes: ByteCount, rate: Rate) {
         if self.next < now {
             self.next = now;
             self.carry = 0;
@@ -33,14 +33,14 @@ impl Pacer {
     }
 
     /// All that was sent counts as paid for: the next segment may leave at once.
-    pub fn forgive(&mut self) {
+    pub(super) fn forgive(&mut self) {
         self.next = Instant::ZERO;
         self.carry = 0;
     }
 
     /// The rate is `rate` from here on: the next segment waits no longer than `bytes` take at it,
     /// whatever it was when the last one left.
-    pub fn hasten(&mut self, now: Instant, bytes: ByteCount, rate: Rate) {
+    pub(super) fn hasten(&mut self, now: Instant, bytes: ByteCount, rate: Rate) {
         let latest = now + rate.time_for(bytes);
         if latest < self.next {
             self.next = latest;

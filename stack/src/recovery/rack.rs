@@ -1,8 +1,8 @@
 //! RACK-TLP (RFC 8985): a segment is lost when one that was sent sufficiently later has been
 //! delivered. The tail loss probe of section 7 is in [`super::tlp`].
 
+use crate::recovery::detector::{AckFacts, LossDetector};
 use crate::recovery::dup_thresh::NewReno;
-use crate::recovery::loss_detector::{AckFacts, LossDetector};
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use crate::sparse::{Rarely, begins};
 use narrows_congestion::{Duration, Instant, RttEstimator};
@@ -17,9 +17,9 @@ const REO_WND_PERSIST: u32 = 16;
 /// suspicion expires, not the last, so that each gets exactly its reordering window; and
 /// reordering is what the scoreboard saw of it ([`Scoreboard::reordering`]), for all segments of
 /// an ACK. Without SACK on the connection it does what [`NewReno`] does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RackTlp {
-    probe: bool,
+    without_probe: bool,
     /// `RACK.reo_wnd`: how much later than a delivered segment one may still come.
     reo_wnd: Duration,
     /// From the first segment on that was delivered.
@@ -44,17 +44,11 @@ begins! {
     }
 }
 
-impl Default for RackTlp {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RackTlp {
     /// With the tail loss probe.
     pub const fn new() -> Self {
         Self {
-            probe: true,
+            without_probe: false,
             reo_wnd: Duration::ZERO,
             state: Rarely::new(),
         }
@@ -63,7 +57,7 @@ impl RackTlp {
     /// Without the tail loss probe.
     pub const fn without_probe() -> Self {
         Self {
-            probe: false,
+            without_probe: true,
             reo_wnd: Duration::ZERO,
             state: Rarely::new(),
         }
@@ -151,7 +145,11 @@ impl Rack {
 
 impl LossDetector for RackTlp {
     fn name(&self) -> &'static str {
-        if self.probe { "rack" } else { "rack-notlp" }
+        if self.without_probe {
+            "rack-notlp"
+        } else {
+            "rack"
+        }
     }
 
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
@@ -218,7 +216,7 @@ impl LossDetector for RackTlp {
     }
 
     fn tail_loss_probe(&self) -> bool {
-        self.probe
+        !self.without_probe
     }
 }
 

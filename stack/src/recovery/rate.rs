@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// What rounds are counted by is all that most connections need; see
 /// [`Connection`](crate::conn::Connection).
 #[derive(Clone, Debug, Default)]
-pub struct RateEstimator {
+pub(super) struct RateEstimator {
     /// `C.delivered`.
     delivered: u64,
     /// A round trip ends when something sent after this much was delivered is delivered.
@@ -75,7 +75,7 @@ struct Rates {
 impl RateEstimator {
     /// Before the first segment, for a congestion control with these needs: without
     /// [`delivery_rate`](Needs::delivery_rate) rounds are counted, and no sample is taken.
-    pub fn of(needs: &Needs) -> Self {
+    pub(super) fn of(needs: &Needs) -> Self {
         Self {
             rates: needs.delivery_rate.then(Box::default),
             ..Self::default()
@@ -83,13 +83,13 @@ impl RateEstimator {
     }
 
     /// Bytes delivered so far, `C.delivered`.
-    pub fn delivered(&self) -> u64 {
+    pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
 
     /// The smallest RTT known: samples over a shorter interval are thrown away.
     #[inline]
-    pub fn set_min_rtt(&mut self, min_rtt: Duration) {
+    pub(super) fn set_min_rtt(&mut self, min_rtt: Duration) {
         if let Some(rates) = &mut self.rates {
             cold_path();
             rates.min_rtt = min_rtt;
@@ -99,7 +99,7 @@ impl RateEstimator {
     /// `[start, end)` has left, for the first time or again; with it `in_flight` is in flight.
     /// `idle`: nothing was before.
     #[inline]
-    pub fn on_sent(
+    pub(super) fn on_sent(
         &mut self,
         (start, end): (AbsSeq, AbsSeq),
         now: Instant,
@@ -113,7 +113,7 @@ impl RateEstimator {
     }
 
     /// What starts at `start` or above never left.
-    pub fn on_unsent(&mut self, start: AbsSeq) {
+    pub(super) fn on_unsent(&mut self, start: AbsSeq) {
         if let Some(rates) = &mut self.rates {
             rates.part_at(start);
             let from = rates.sent.partition_point(|s| s.0 <= start);
@@ -123,14 +123,14 @@ impl RateEstimator {
 
     /// The application has nothing to send, although the window would admit it, with `in_flight`
     /// bytes outstanding: what is measured until that is delivered says little about the network.
-    pub fn on_app_limited(&mut self, in_flight: u64) {
+    pub(super) fn on_app_limited(&mut self, in_flight: u64) {
         if let Some(rates) = &mut self.rates {
             rates.app_limited_until = self.delivered.saturating_add(in_flight).max(1);
         }
     }
 
     /// `bytes` were found lost.
-    pub fn on_lost(&mut self, bytes: ByteCount) {
+    pub(super) fn on_lost(&mut self, bytes: ByteCount) {
         if let Some(rates) = &mut self.rates {
             rates.lost += bytes;
             rates.newly_lost += bytes;
@@ -138,7 +138,7 @@ impl RateEstimator {
     }
 
     /// Of what was delivered `bytes` are reported as congestion-marked.
-    pub fn on_marked(&mut self, bytes: ByteCount) {
+    pub(super) fn on_marked(&mut self, bytes: ByteCount) {
         if let Some(rates) = &mut self.rates {
             rates.delivered_ce += bytes;
         }
@@ -147,7 +147,7 @@ impl RateEstimator {
     /// `segment` was delivered. Whether that is the first of a round trip: it was sent after the
     /// previous round began.
     #[inline]
-    pub fn on_delivered(&mut self, segment: &SentSegment, now: Instant) -> bool {
+    pub(super) fn on_delivered(&mut self, segment: &SentSegment, now: Instant) -> bool {
         self.delivered = self.delivered.saturating_add(segment.len().get());
         if let Some(rates) = &mut self.rates {
             cold_path();
@@ -169,7 +169,7 @@ impl RateEstimator {
     /// acknowledged by its original). Asked once per ACK, after its last
     /// [`on_delivered`](Self::on_delivered); what lies below `una` is acknowledged.
     #[inline(never)]
-    pub fn sample(&mut self, ack: &mut AckSample, una: AbsSeq, now: Instant) {
+    pub(super) fn sample(&mut self, ack: &mut AckSample, una: AbsSeq, now: Instant) {
         let Some(rates) = self.rates.as_mut() else {
             return;
         };

@@ -1,10 +1,10 @@
 //! Losses and marks are answered for: the window is lowered, once for each window of data.
 
 use super::ack::Delivered;
+use super::episode::Episode;
 use super::prr::{self, Bound, Prr};
 use super::sender::Sender;
 use super::spurious::UndoRecord;
-use super::state::Episode;
 use crate::config::RecoverySending;
 use crate::trace::{Trace, TraceEvent};
 use narrows_congestion::{
@@ -23,29 +23,17 @@ pub(super) struct Flight {
     recover_fs: ByteCount,
 }
 
-/// What is in flight and what is lost before a detector judges.
-#[derive(Clone, Copy)]
-pub(super) struct Before {
-    pipe: ByteCount,
-    condemned: ByteCount,
-}
-
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
-    /// The detector is about to judge.
-    pub(super) fn begin_judgement(&mut self) -> Before {
+    /// The detector `judges`: how much has left the pipe by that, if it has found anything lost.
+    #[inline]
+    pub(super) fn judgement(&mut self, judges: impl FnOnce(&mut Self)) -> Option<ByteCount> {
         if !self.episode.is_settled() {
             self.board.forget_judged();
         }
-        Before {
-            pipe: self.board.pipe(),
-            condemned: self.board.condemned(),
-        }
-    }
-
-    /// It has judged: how much has left the pipe by that, if it has found anything lost.
-    pub(super) fn found_since(&self, before: Before) -> Option<ByteCount> {
-        let found = self.board.condemned() > before.condemned;
-        found.then(|| before.pipe - self.board.pipe())
+        let (pipe, condemned) = (self.board.pipe(), self.board.condemned());
+        judges(self);
+        let found = self.board.condemned() > condemned;
+        found.then(|| pipe - self.board.pipe())
     }
 
     /// The detector has found losses, of `bytes`.
@@ -123,8 +111,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.probe_due = false;
         self.force_one = true;
         if reduce {
-            let kind = Spurious::FastRetransmit;
-            let undo = UndoRecord::new(kind, self.una(), self.nxt(), self.rare.answered);
+            let undo = self.undo_record(Spurious::FastRetransmit);
             self.lower_window(CongestionEvent::Loss, flight, trace);
             self.rare.undo = Some(undo);
         }
@@ -138,6 +125,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             partial_acks: 0,
         };
         self.enter(episode, trace);
+    }
+
+    /// What is to be remembered of a reduction that is made now.
+    pub(super) fn undo_record(&self, kind: Spurious) -> UndoRecord {
+        UndoRecord::new(kind, self.una(), self.nxt(), self.rare.answered)
     }
 
     /// What was lost is repaired: the window answers for it now, or when the present episode is over.

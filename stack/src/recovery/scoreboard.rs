@@ -621,17 +621,16 @@ impl Scoreboard {
     /// sent again counts twice in flight.
     pub fn clear_lost(&mut self) {
         for record in &mut self.records {
-            let mark = match record.mark {
-                Mark::Lost if !record.is_absent() => Mark::Sent,
-                Mark::Resent if record.is_absent() => {
+            record.mark = match (record.mark, record.is_absent()) {
+                (Mark::Lost, false) => Mark::Sent,
+                (Mark::Resent, false) => Mark::Probed,
+                (Mark::Resent, true) => {
                     // The one copy there is.
                     record.set_absent(false);
                     Mark::Sent
                 }
-                Mark::Resent => Mark::Probed,
-                other => other,
+                (other, _) => other,
             };
-            record.mark = mark;
         }
         self.holes.undone = self.end;
         self.rebuild();

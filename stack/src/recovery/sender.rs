@@ -1,10 +1,10 @@
 //! The sender: its state, and what leaves.
 
-use super::loss_detector::LossDetector;
+use super::detector::LossDetector;
+use super::episode::Episode;
 use super::rare::Rare;
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, Scoreboard};
-use super::state::Episode;
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};

@@ -1,12 +1,12 @@
 //! The sender's timers: when they are armed (RFC 6298 section 5, RFC 8985 section 7.2), and what
 //! follows when one fires.
 
-use super::loss_detector::{FastRetransmitTimer, PartialAcks};
+use super::detector::{FastRetransmitTimer, PartialAcks};
+use super::episode::Episode;
 use super::rare::Rare;
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
-use super::spurious::{Frto, UndoRecord};
-use super::state::Episode;
+use super::spurious::Frto;
 use super::tlp;
 use crate::sparse::Sparse;
 use crate::trace::{TimeoutCause, Trace, TraceEvent};
@@ -151,10 +151,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// The reordering timer of the loss detector fired.
     pub fn on_reorder_timeout(&mut self, now: Instant, trace: &mut impl Trace) {
-        let before = self.begin_judgement();
-        self.detector
-            .on_reorder_timeout(now, &self.rtt, &mut self.board);
-        if let Some(bytes) = self.found_since(before) {
+        let lost = self.judgement(|s| {
+            s.detector.on_reorder_timeout(now, &s.rtt, &mut s.board);
+        });
+        if let Some(bytes) = lost {
             self.on_loss_found(bytes, self.flight(now), trace);
         }
     }
@@ -237,13 +237,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         });
         self.validate_timeout(now);
         if first_of_episode || self.rare.undo.is_none() {
-            let undo = UndoRecord::new(
-                Spurious::Timeout,
-                self.una(),
-                self.nxt(),
-                self.rare.answered,
-            );
-            self.rare.undo = Some(undo);
+            self.rare.undo = Some(self.undo_record(Spurious::Timeout));
         }
         let frto = self.frto_begins(first_of_episode);
         let pipe_before = self.board.pipe();

@@ -1,9 +1,9 @@
 //! What did not leave, or did not pass: segments that the device refused, that the peer's closed
 //! window had no place for, or that are too big for the path. None is a loss by congestion.
 
+use super::episode::Episode;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
-use super::state::Episode;
 use super::tlp::TlpEpisode;
 use crate::sparse::Sparse;
 use narrows_congestion::local_drop::LocalDrop;

@@ -3,7 +3,7 @@
 use super::ack::Delivered;
 use super::rare::Rare;
 use super::sender::Sender;
-use super::validation::{NewCwv, UsedWindow, Validation};
+use super::validation::{Moment, NewCwv, UsedWindow, Validation};
 use crate::config::IdleRestart;
 use narrows_congestion::{
     AckSample, ByteCount, CongestionControl, CongestionEvent, Duration, Instant, Lower, RtoPolicy,
@@ -52,9 +52,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         self.end_grant();
         match (Rare::validation(&mut self.rare), restart) {
-            (None, Some(window)) => {
-                self.lower(window, Lower::Idle(idle), now);
-            }
+            (None, Some(window)) => self.lower(window, Lower::Idle(idle), now),
             (Some(Validation::Decay(used)), Some(window)) => {
                 used.restart(now);
                 self.lower(window, Lower::Unused, now);
@@ -70,7 +68,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let settled = self.episode.is_settled();
         let flight = self.counted(self.board.outstanding());
         let full = self.is_full(flight);
-        let (delivered, cwnd, rtt) = (self.delivered(), self.cc.cwnd(), self.round_trip());
+        let at = self.moment(now);
         self.validate(Lower::Unused, now, |validation| match validation {
             Validation::Decay(used) => {
                 match full || !settled {
@@ -79,7 +77,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 }
                 None
             }
-            Validation::Preserve(cwv) if settled => cwv.on_sent(delivered, cwnd, rtt, now),
+            Validation::Preserve(cwv) if settled => cwv.on_sent(at),
             Validation::Preserve(_) => None,
         });
     }
@@ -113,16 +111,16 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let newly = sample.delivered;
         let flight = ByteCount::new(self.nxt() - prior_una);
         let full = self.limited_until > prior_una || self.is_full(flight);
-        let (cwnd, rtt) = (self.cc.cwnd(), self.round_trip());
+        let at = self.moment(now);
+        // Without SACK a duplicate ACK does not say what it is of.
         let before = if self.policy.sack {
-            self.delivered().saturating_sub(newly.get())
+            at.delivered.saturating_sub(newly.get())
         } else {
             prior_una
         };
-        let anything = self.delivered() > before;
         let settled = self.episode.is_settled();
         self.validate(Lower::Unused, now, |validation| match validation {
-            Validation::Preserve(cwv) if settled => cwv.on_ack(before, anything, cwnd, rtt, now),
+            Validation::Preserve(cwv) if settled => cwv.on_ack(before, at),
             Validation::Preserve(_) | Validation::Decay(_) => None,
         });
         if self.counts_packets() {
@@ -144,9 +142,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         self.end_grant();
         let flight = self.counted(flight);
-        let (outstanding, rtt) = (flight.min(self.cc.cwnd()), self.round_trip());
+        let at = self.moment(now);
         let used = match Rare::validation(&mut self.rare) {
-            Some(Validation::Preserve(cwv)) => cwv.on_congestion(outstanding, rtt, now),
+            Some(Validation::Preserve(cwv)) => cwv.on_congestion(flight, at),
             Some(Validation::Decay(_)) | None => None,
         };
         self.with_cc(now, |cc, view| {
@@ -216,19 +214,18 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.pace_what_is_not_validated();
     }
 
-    /// All that was ever delivered, as far as ACKs and SACKs tell (RFC 7661 section 4.2). Without
-    /// SACK a duplicate ACK does not say what it is of.
-    fn delivered(&self) -> u64 {
-        self.una() + self.board.sacked().get()
+    fn moment(&self, now: Instant) -> Moment {
+        Moment {
+            now,
+            delivered: self.una() + self.board.sacked().get(),
+            cwnd: self.cc.cwnd(),
+            rtt: self.rtt.srtt().unwrap_or_default(),
+        }
     }
 
     /// No further full segment fits beside `flight` (RFC 7661 section 4.5.3).
     fn is_full(&self, flight: ByteCount) -> bool {
         flight + self.mss > self.cc.cwnd()
-    }
-
-    fn round_trip(&self) -> Duration {
-        self.rtt.srtt().unwrap_or_default()
     }
 
     /// RFC 7661 section 4.4.2: no burst of a window that is not validated.

@@ -63,6 +63,17 @@ impl UsedWindow {
     }
 }
 
+/// What a sender has at a moment.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Instant,
+    /// All that was ever delivered, as far as ACKs and SACKs tell (RFC 7661 section 4.2).
+    pub(super) delivered: u64,
+    pub(super) cwnd: ByteCount,
+    /// Zero before the first measurement.
+    pub(super) rtt: Duration,
+}
+
 /// Parts that the sampling period is divided into (RFC 7661 section 4.5.1).
 const PARTS: usize = 5;
 
@@ -81,12 +92,6 @@ impl PipeAck {
     /// How long a sample counts, the pipeACK Sampling Period.
     fn period(rtt: Duration) -> Duration {
         (rtt * 3).max(Duration::from_secs(1))
-    }
-
-    /// Begins to measure a round trip with an ACK that found `delivered` delivered, unless one is
-    /// being measured.
-    fn open(&mut self, delivered: u64, now: Instant) {
-        self.round.get_or_insert((now, delivered));
     }
 
     /// Takes the sample if the round trip is over; until now `delivered` was delivered.
@@ -116,16 +121,11 @@ impl PipeAck {
     /// The variable `pipeACK`; `None`: undefined, nothing has been measured.
     fn value(&self, rtt: Duration, now: Instant) -> Option<ByteCount> {
         let period = Self::period(rtt);
-        let mut value = None;
-        for (began, sample) in self.parts.iter().flatten() {
-            let counts = if *began + period > now {
-                *sample
-            } else {
-                ByteCount::ZERO
-            };
-            value = value.max(Some(counts));
-        }
-        value
+        let counts = |&(began, sample): &(Instant, ByteCount)| match began + period > now {
+            true => sample,
+            false => ByteCount::ZERO,
+        };
+        self.parts.iter().flatten().map(counts).max()
     }
 
     /// Until when `pipeACK` is at least half of `cwnd`, should no more come.
@@ -137,11 +137,6 @@ impl PipeAck {
 
     fn is_undefined(&self) -> bool {
         self.parts[self.newest].is_none()
-    }
-
-    /// Undefined, until something has been measured anew.
-    fn reset(&mut self) {
-        *self = Self::default();
     }
 }
 
@@ -194,96 +189,80 @@ impl NewCwv {
         matches!(self.phase, Phase::NonValidated { .. }) && self.loss.is_none()
     }
 
-    /// An ACK comes that finds `delivered` bytes of all delivered, and tells of more if `anything`.
-    /// Outside of loss recovery only: in it nothing is measured. The window to go on with, should
-    /// the non-validated period be over.
-    pub(super) fn on_ack(
-        &mut self,
-        delivered: u64,
-        anything: bool,
-        cwnd: ByteCount,
-        rtt: Duration,
-        now: Instant,
-    ) -> Option<ByteCount> {
-        let sampled = self.pipe_ack.close(delivered, rtt, now);
+    /// An ACK has come that found `before` bytes of all delivered. Outside of loss recovery only: in
+    /// it nothing is measured. The window to go on with, should the non-validated period be over.
+    pub(super) fn on_ack(&mut self, before: u64, at: Moment) -> Option<ByteCount> {
+        let sampled = self.pipe_ack.close(before, at.rtt, at.now);
         // Before the first measurement of the RTT nothing can be measured over one.
-        if anything && !rtt.is_zero() {
-            self.pipe_ack.open(delivered, now);
+        if at.delivered > before && !at.rtt.is_zero() {
+            self.pipe_ack.round.get_or_insert((at.now, before));
         }
         match sampled {
-            Sampled::Now => self.judge(cwnd, rtt, now),
+            Sampled::Now => self.judge(at),
             Sampled::NotNow => None,
         }
     }
 
-    /// New data leaves, `delivered` bytes of all being delivered. As [`on_ack`](Self::on_ack).
-    pub(super) fn on_sent(
-        &mut self,
-        delivered: u64,
-        cwnd: ByteCount,
-        rtt: Duration,
-        now: Instant,
-    ) -> Option<ByteCount> {
+    /// New data leaves. As [`on_ack`](Self::on_ack).
+    pub(super) fn on_sent(&mut self, at: Moment) -> Option<ByteCount> {
         match self.phase {
             // Nothing was measured for so long that the samples do not count any more. While
             // they do, cwnd may have grown beyond what the last round trip could show.
-            Phase::Validated { until } if until.is_some_and(|until| now <= until) => None,
+            Phase::Validated { until } if until.is_some_and(|until| at.now <= until) => None,
             Phase::Validated { .. } => {
-                self.pipe_ack.close(delivered, rtt, now);
-                self.judge(cwnd, rtt, now)
+                self.pipe_ack.close(at.delivered, at.rtt, at.now);
+                self.judge(at)
             }
-            Phase::NonValidated { .. } => self.end_of_period(cwnd, now),
+            Phase::NonValidated { .. } => self.end_of_period(at),
         }
     }
 
     /// Which phase it is now (RFC 7661 section 4.3).
-    fn judge(&mut self, cwnd: ByteCount, rtt: Duration, now: Instant) -> Option<ByteCount> {
+    fn judge(&mut self, at: Moment) -> Option<ByteCount> {
         // A phase that lasted longer than the period is answered for when it ends, too.
-        let lowered = self.end_of_period(cwnd, now);
+        let lowered = self.end_of_period(at);
         if lowered.is_some() || self.pipe_ack.is_undefined() {
             return lowered;
         }
-        let covered = self.pipe_ack.covers_until(cwnd, rtt);
+        let covered = self.pipe_ack.covers_until(at.cwnd, at.rtt);
         self.phase = match (self.phase, covered) {
-            (_, Some(until)) if until > now => Phase::Validated { until: Some(until) },
+            (_, Some(until)) if until > at.now => Phase::Validated { until: Some(until) },
             // What covered it last ran out then.
             (Phase::Validated { until }, _) => Phase::NonValidated {
-                since: until.max(covered).map_or(now, |until| until.min(now)),
+                since: until.max(covered).map_or(at.now, |until| until.min(at.now)),
             },
             (phase, _) => phase,
         };
-        self.end_of_period(cwnd, now)
+        self.end_of_period(at)
     }
 
     /// RFC 7661 section 4.4.3, once for each period that has passed (section 4.5.2).
-    fn end_of_period(&mut self, cwnd: ByteCount, now: Instant) -> Option<ByteCount> {
+    fn end_of_period(&mut self, at: Moment) -> Option<ByteCount> {
         let Phase::NonValidated { since } = &mut self.phase else {
             return None;
         };
-        let passed = now.since(*since);
+        let passed = at.now.since(*since);
         if passed <= Self::NVP {
             return None;
         }
         let periods = passed.as_nanos() / Self::NVP.as_nanos();
         *since = *since + Self::NVP * periods;
-        let halved = ByteCount::new(cwnd.get() >> periods.min(63));
-        Some(halved.max(self.initial_window.min(cwnd)))
+        let halved = ByteCount::new(at.cwnd.get() >> periods.min(63));
+        Some(halved.max(self.initial_window.min(at.cwnd)))
     }
 
     /// An indication of congestion, with `flight` outstanding: LossFlightSize. In the
     /// non-validated phase the answer is with what was used, max(pipeACK, LossFlightSize).
-    pub(super) fn on_congestion(
-        &mut self,
-        flight: ByteCount,
-        rtt: Duration,
-        now: Instant,
-    ) -> Option<ByteCount> {
+    pub(super) fn on_congestion(&mut self, flight: ByteCount, at: Moment) -> Option<ByteCount> {
         self.pipe_ack.round = None;
         if !self.is_non_validated() {
             return None;
         }
-        let capacity = flight.max(self.pipe_ack.value(rtt, now).unwrap_or(ByteCount::ZERO));
-        self.loss = Some(capacity);
+        let pipe_ack = self
+            .pipe_ack
+            .value(at.rtt, at.now)
+            .unwrap_or(ByteCount::ZERO);
+        self.loss = Some(flight.min(at.cwnd).max(pipe_ack));
         self.loss
     }
 
@@ -305,7 +284,7 @@ impl NewCwv {
     /// The retransmission timer fired: on with the RFC 5681 way of it, in the validated phase.
     pub(super) fn begin_anew(&mut self) {
         self.loss = None;
-        self.pipe_ack.reset();
+        self.pipe_ack = PipeAck::default();
         self.phase = Phase::Validated { until: None };
     }
 
@@ -327,6 +306,14 @@ mod tests {
     }
     fn kb(n: u64) -> ByteCount {
         ByteCount::new(n * 1_000)
+    }
+    fn moment(delivered: u64, cwnd: u64, now: Instant) -> Moment {
+        Moment {
+            now,
+            delivered,
+            cwnd: kb(cwnd),
+            rtt: RTT,
+        }
     }
 
     /// RFC 2861 section 3.2: half-way down to what was used, once for each RTO.
@@ -390,7 +377,7 @@ mod tests {
         assert_eq!(pipe.value(RTT, at(1_700)), Some(kb(2)));
         // Long after, nothing was acknowledged in the period: that is zero, not undefined.
         assert_eq!(pipe.value(RTT, at(9_000)), Some(kb(0)));
-        pipe.reset();
+        pipe = PipeAck::default();
         assert_eq!(pipe.value(RTT, at(9_000)), None);
     }
 
@@ -404,8 +391,10 @@ mod tests {
     /// RFC 7661 section 4.2: what was acknowledged in one RTT, no matter when the next ACK comes.
     #[test]
     fn rfc7661_4_2_a_sample_is_of_one_round_trip() {
-        let mut pipe = PipeAck::default();
-        pipe.open(7_000, at(0));
+        let mut pipe = PipeAck {
+            round: Some((at(0), 7_000)),
+            ..PipeAck::default()
+        };
         assert_eq!(pipe.close(9_000, RTT, at(99)), Sampled::NotNow);
         assert_eq!(pipe.value(RTT, at(99)), None);
         assert_eq!(pipe.close(12_000, RTT, at(800)), Sampled::Now);
@@ -419,7 +408,7 @@ mod tests {
     /// One ACK a round trip, of `bytes` each, from SND.UNA `una`, `n` times.
     fn rounds(cwv: &mut NewCwv, una: &mut u64, bytes: u64, cwnd: u64, ms: &mut u64, n: u64) {
         for _ in 0..n {
-            assert_eq!(cwv.on_ack(*una, true, kb(cwnd), RTT, at(*ms)), None);
+            assert_eq!(cwv.on_ack(*una, moment(*una + 1, cwnd, at(*ms))), None);
             *una += bytes * 1_000;
             *ms += 100;
         }
@@ -439,11 +428,11 @@ mod tests {
     #[test]
     fn rfc7661_4_1_begins_validated_and_undefined() {
         let mut cwv = NewCwv::new(kb(10));
-        assert_eq!(cwv.on_sent(1, kb(40), RTT, at(0)), None);
-        assert_eq!(cwv.on_ack(1, true, kb(40), RTT, at(0)), None);
-        assert_eq!(cwv.on_sent(1_001, kb(40), RTT, at(99)), None);
+        assert_eq!(cwv.on_sent(moment(1, 40, at(0))), None);
+        assert_eq!(cwv.on_ack(1, moment(1 + 1, 40, at(0))), None);
+        assert_eq!(cwv.on_sent(moment(1_001, 40, at(99))), None);
         assert!(!cwv.is_non_validated());
-        assert_eq!(cwv.on_ack(1_001, true, kb(40), RTT, at(100)), None);
+        assert_eq!(cwv.on_ack(1_001, moment(1_001 + 1, 40, at(100))), None);
         assert!(cwv.is_non_validated(), "1 kB of 40");
     }
 
@@ -479,15 +468,15 @@ mod tests {
                 pipe_ack: PipeAck::default(),
                 ..cwv
             };
-            assert_eq!(again.on_sent(una, kb(80), RTT, since + NewCwv::NVP), None);
+            assert_eq!(again.on_sent(moment(una, 80, since + NewCwv::NVP)), None);
             let past = end + Duration::from_nanos(1);
-            assert_eq!(again.on_sent(una, kb(80), RTT, past), Some(kb(left)));
-            assert_eq!(again.on_sent(una, kb(left), RTT, past + RTT), None);
+            assert_eq!(again.on_sent(moment(una, 80, past)), Some(kb(left)));
+            assert_eq!(again.on_sent(moment(una, left, past + RTT)), None);
             assert!(again.is_non_validated());
             cwv = again;
             // A window below IW stays.
             let later = past + NewCwv::NVP;
-            assert_eq!(cwv.on_sent(una, kb(6), RTT, later), Some(kb(6)));
+            assert_eq!(cwv.on_sent(moment(una, 6, later)), Some(kb(6)));
         }
     }
 
@@ -496,7 +485,7 @@ mod tests {
     fn rfc7661_4_4_3_leaving_the_phase_late_lowers_the_window() {
         let (mut cwv, una, ms) = rig(80, 4);
         let ms = ms + 300_000;
-        assert_eq!(cwv.on_ack(una, true, kb(80), RTT, at(ms)), Some(kb(40)));
+        assert_eq!(cwv.on_ack(una, moment(una + 1, 80, at(ms))), Some(kb(40)));
     }
 
     /// An idle sender enters the phase when its samples run out, not when it sends again.
@@ -505,11 +494,11 @@ mod tests {
         let mut cwv = NewCwv::new(kb(10));
         let (mut una, mut ms) = (1, 0);
         rounds(&mut cwv, &mut una, 40, 40, &mut ms, 5);
-        assert_eq!(cwv.on_sent(una, kb(40), RTT, at(1_000)), None);
+        assert_eq!(cwv.on_sent(moment(una, 40, at(1_000))), None);
         assert!(!cwv.is_non_validated());
-        assert_eq!(cwv.on_sent(una, kb(40), RTT, at(200_000)), None);
+        assert_eq!(cwv.on_sent(moment(una, 40, at(200_000))), None);
         assert!(cwv.is_non_validated());
-        assert_eq!(cwv.on_sent(una, kb(40), RTT, at(301_600)), Some(kb(20)));
+        assert_eq!(cwv.on_sent(moment(una, 40, at(301_600))), Some(kb(20)));
     }
 
     /// RFC 7661 section 4.4.1: max(pipeACK, LossFlightSize), and less R at the end.
@@ -518,7 +507,7 @@ mod tests {
         for (flight, capacity) in [(2, 8), (8, 8), (30, 30)] {
             let (mut cwv, una, ms) = rig(40, 8);
             assert_eq!(
-                cwv.on_congestion(kb(flight), RTT, at(ms)),
+                cwv.on_congestion(kb(flight), moment(0, 40, at(ms))),
                 Some(kb(capacity))
             );
             assert!(
@@ -526,12 +515,12 @@ mod tests {
                 "an indication of congestion ends it"
             );
             // A second one is the congestion control's own affair.
-            assert_eq!(cwv.on_congestion(kb(flight), RTT, at(ms)), None);
+            assert_eq!(cwv.on_congestion(kb(flight), moment(0, 40, at(ms))), None);
             cwv.on_first_retransmission(kb(1));
             cwv.on_first_retransmission(kb(2));
             assert_eq!(cwv.on_recovery_end(), Some(kb(capacity - 3) / 2));
             assert!(cwv.pipe_ack.is_undefined());
-            assert_eq!(cwv.on_sent(una, kb(40), RTT, at(ms + 9_000)), None);
+            assert_eq!(cwv.on_sent(moment(una, 40, at(ms + 9_000))), None);
             assert!(!cwv.is_non_validated());
         }
     }
@@ -539,7 +528,7 @@ mod tests {
     #[test]
     fn rfc7661_4_4_1_a_validated_window_is_answered_for_as_ever() {
         let (mut cwv, _, ms) = rig(40, 40);
-        assert_eq!(cwv.on_congestion(kb(40), RTT, at(ms)), None);
+        assert_eq!(cwv.on_congestion(kb(40), moment(0, 40, at(ms))), None);
         cwv.on_first_retransmission(kb(1));
         assert_eq!(cwv.on_recovery_end(), None);
         assert!(cwv.pipe_ack.is_undefined());
@@ -549,7 +538,7 @@ mod tests {
     fn what_was_no_congestion_leaves_the_phase_as_it_was() {
         let (mut cwv, _, ms) = rig(40, 8);
         let phase = cwv.phase;
-        cwv.on_congestion(kb(8), RTT, at(ms));
+        cwv.on_congestion(kb(8), moment(0, 40, at(ms)));
         cwv.on_undo();
         assert!(cwv.is_non_validated());
         assert_eq!(cwv.phase, phase);

@@ -25,11 +25,7 @@ impl Scoreboard {
     }
 
     pub(super) fn record(&self, id: u32) -> Option<&Record> {
-        if id == NIL {
-            None
-        } else {
-            self.records.get(self.index(id))
-        }
+        (self.records.get(self.index(id))).filter(|_| id != NIL)
     }
 
     /// That record as it is told.

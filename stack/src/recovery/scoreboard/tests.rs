@@ -1,6 +1,6 @@
 use super::*;
+use crate::recovery::detector::{AckFacts, LossDetector};
 use crate::recovery::dup_thresh::Sack6675;
-use crate::recovery::loss_detector::{AckFacts, LossDetector};
 use crate::recovery::rack::RackTlp;
 use narrows_congestion::{Duration, RttEstimator};
 use proptest::prelude::*;
