@@ -335,6 +335,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// A segment for this connection arrived, in a packet with the ECN field `ecn`.
     pub fn handle_segment(&mut self, now: Instant, ecn: Ecn, tcp: &TcpHeader, text: Text<'_, T>) {
+        let plain = PlainHeader::of(tcp);
+        if tcp.options.sack.is_empty() && self.predicts(now, &plain, text.len()) {
+            return self.on_predicted(now, ecn, &plain, text);
+        }
         self.traffic.segments_in += 1;
         self.on_segment(now, ecn, tcp, text);
     }
