@@ -80,7 +80,6 @@ impl<T: TcpTypes> Connection<T> {
     ) {
         let ece = tcp.flags.contains(Flags::ECE) && self.ecn.in_use;
         if ece || !sack.is_empty() || self.snd.is_concerned() {
-            cold_path();
             self.tell_sender(now, tcp, sack, said);
         }
         self.after_ack(now, said);
