@@ -9,6 +9,7 @@
 //! connection whose cookie is good to its user at once, with the data; the answer may leave before
 //! the handshake is complete.
 
+use crate::endpoint::demux::ip_words;
 use crate::siphash::SipKey;
 use crate::wire::{FastOpenCookie, FastOpenForm, FastOpenOption};
 use narrows_congestion::Instant;
@@ -115,24 +116,14 @@ impl fmt::Debug for FastOpenKeys {
 }
 
 fn cookie(key: &SipKey, client: IpAddr, server: IpAddr) -> FastOpenCookie {
-    let halves = |ip: u128| {
-        let bytes = ip.to_be_bytes();
-        let bits = u128::from_le_bytes(bytes);
-        [bits as u64, (bits >> 64) as u64]
-    };
     let tag = match (client, server) {
         (IpAddr::V4(c), IpAddr::V4(s)) => {
             let [a, b] = [c, s].map(|ip| u64::from(u32::from_le_bytes(ip.octets())));
             key.sip24([a | b << 32])
         }
         (c, s) => {
-            let v6 = |ip| match ip {
-                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-                IpAddr::V6(v6) => v6,
-            };
-            let [a, b] = halves(v6(c).into());
-            let [c, d] = halves(v6(s).into());
-            key.sip24([a, b, c, d])
+            let ([a, b], [c, d]) = (ip_words(c), ip_words(s));
+            key.sip24([a, b, c, d].map(u64::swap_bytes))
         }
     };
     let bytes = tag.to_le_bytes();

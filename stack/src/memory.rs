@@ -161,8 +161,11 @@ impl Ledger {
         self.text_dropped.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn on_connection_refused(&self) {
-        self.connections_refused.fetch_add(1, Relaxed);
+    /// Whether there is room for one more connection of so many bytes, which is refused if not.
+    pub(crate) fn admits_connection(&self, least: ByteCount) -> bool {
+        let admitted = self.admits(least, Need::Owed);
+        (self.connections_refused).fetch_add(u64::from(!admitted), Relaxed);
+        admitted
     }
 
     /// What is charged, and what was refused.

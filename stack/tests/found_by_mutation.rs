@@ -18,10 +18,8 @@ use narrows::congestion::{
 };
 use narrows::conn::icmp::IcmpPolicy;
 use narrows::conn::state::{CloseReason, State};
-use narrows::endpoint::metrics::{MetricsCache, MetricsConfig, PathMetrics};
 use narrows::recovery::prr::{Bound, Prr};
 use narrows::recovery::spurious::{Frto, FrtoFacts, FrtoVerdict};
-use narrows::siphash::SipKey;
 use narrows::wire::{Ecn, Flags};
 use narrows::{Duration, Instant};
 
@@ -640,22 +638,6 @@ fn rfc8257_3_2_no_ack_of_the_past_for_nothing() {
 }
 
 // ---- What is remembered.
-
-/// RFC 8201 section 4: a path MTU that is told anew is ten minutes old ten minutes later.
-#[test]
-fn rfc8201_4_a_renewed_path_mtu_begins_anew() {
-    let at = |minutes: u64| Instant::ZERO + Duration::from_secs(60 * minutes);
-    let host = "10.0.0.9".parse().unwrap();
-    let mut cache = MetricsCache::new(MetricsConfig::default(), SipKey::new(1, 2));
-    let learned = PathMetrics {
-        path_mtu: Some(1_400),
-        ..PathMetrics::default()
-    };
-    cache.update(host, &learned, at(0));
-    cache.update(host, &learned, at(8));
-    assert_eq!(cache.get(host, at(15)).path_mtu, Some(1_400));
-    assert_eq!(cache.get(host, at(19)).path_mtu, None);
-}
 
 /// RFC 9438 section 4.9: what an unfounded reduction took is given back, and its time is not counted
 /// to the epoch.

@@ -7,6 +7,7 @@ use super::tx::More;
 use super::{ConnStats, Connection, Fin, Source, TcpTypes, payload_mss};
 use crate::buffer::{RecvBuffer, RecvRing, SendBuffer, SendRing};
 use crate::config::{Keepalive, SendBufferUse, TcpConfig};
+use crate::endpoint::demux::FourTuple;
 use crate::recovery::{Sender, SenderStats};
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
@@ -300,6 +301,10 @@ impl<T: TcpTypes> Connection<T> {
     /// The peer's address.
     pub fn remote(&self) -> SocketAddr {
         self.ends.remote()
+    }
+    /// Both.
+    pub(crate) fn tuple(&self) -> FourTuple {
+        FourTuple::new(self.local(), self.remote())
     }
     /// Counters.
     pub fn stats(&self) -> ConnStats {

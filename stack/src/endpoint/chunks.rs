@@ -10,10 +10,8 @@ use super::listen::ListenerId;
 use super::paths::News;
 use crate::conn::{Connection, TcpTypes};
 use crate::prefetch::prefetch_span;
-use crate::sparse::Sparse;
 use narrows_congestion::hint::cold_path;
 use std::mem::offset_of;
-use std::ops::{Index, IndexMut};
 
 /// A place, and what the endpoint remembers of the connection in it.
 #[repr(C)] // The connection last: it begins with what each packet touches.
@@ -28,7 +26,7 @@ pub(super) struct Slot<T: TcpTypes> {
     pub(super) timed: bool,
     /// What the connection has heard of paths.
     pub(super) news: News,
-    pub(super) listener: Sparse<u32>,
+    pub(super) listener: Option<ListenerId>,
     pub(super) conn: Cell<T>,
 }
 
@@ -77,14 +75,9 @@ impl<T: TcpTypes> Slot<T> {
         released: false,
         timed: false,
         news: News::NONE,
-        listener: Sparse::NONE,
+        listener: None,
         conn: Cell::Unused,
     };
-
-    /// Whose connection it is.
-    pub(super) fn listener(&self) -> Option<ListenerId> {
-        self.listener.get().map(ListenerId)
-    }
 }
 
 /// Beginning on a cache line.
@@ -98,7 +91,7 @@ const FEW: usize = 1_024;
 #[repr(C)] // The first last: see `Endpoint`.
 pub(super) struct Slots<T: TcpTypes> {
     few: Vec<Aligned<T>>,
-    /// Each for [`slots_of`] so many; in a box, since most endpoints have none.
+    /// The first for [`FEW`], each for twice as many as the one before; in a box, since most endpoints have none.
     #[allow(clippy::box_collection)]
     chunks: Option<Box<Vec<Vec<Aligned<T>>>>>,
     first: Slot<T>,
@@ -137,7 +130,7 @@ impl<T: TcpTypes> Slots<T> {
             let (chunk, _) = place_of(index);
             let chunks = self.chunks.get_or_insert_default();
             if chunk == chunks.len() {
-                chunks.push(Vec::with_capacity(slots_of(chunk)));
+                chunks.push(Vec::with_capacity(FEW << chunk));
             }
             chunks[chunk].push(slot);
         }
@@ -150,13 +143,11 @@ impl<T: TcpTypes> Slots<T> {
         if index == 0 {
             return Some(&self.first);
         }
-        match self.few.get(index - 1) {
-            Some(slot) => Some(&slot.0),
-            None => {
-                cold_path();
-                Some(&self.get_of_many(index)?.0)
-            }
-        }
+        let slot = self.few.get(index - 1).or_else(|| {
+            cold_path();
+            self.get_of_many(index)
+        })?;
+        Some(&slot.0)
     }
 
     #[inline(never)] // Most endpoints have few.
@@ -184,6 +175,12 @@ impl<T: TcpTypes> Slots<T> {
         Some(&mut self.chunks.as_mut()?.get_mut(chunk)?.get_mut(place)?.0)
     }
 
+    /// One that was handed out.
+    #[inline]
+    pub(super) fn at(&mut self, slot: u32) -> &mut Slot<T> {
+        self.get_mut(slot as usize).expect("it was handed out")
+    }
+
     /// Asks for what segments touch of a slot that bring nothing for its sender. Not of the first, which
     /// lies with what each segment touches.
     #[inline]
@@ -194,30 +191,6 @@ impl<T: TcpTypes> Slots<T> {
             prefetch_span(slot, Slot::<T>::OF_RECEIVER);
         }
     }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
-        (0..self.len()).filter_map(|index| self.get(index))
-    }
-}
-
-impl<T: TcpTypes> Index<usize> for Slots<T> {
-    type Output = Slot<T>;
-    #[inline]
-    fn index(&self, index: usize) -> &Slot<T> {
-        self.get(index).expect("a slot that was handed out")
-    }
-}
-
-impl<T: TcpTypes> IndexMut<usize> for Slots<T> {
-    #[inline]
-    fn index_mut(&mut self, index: usize) -> &mut Slot<T> {
-        self.get_mut(index).expect("a slot that was handed out")
-    }
-}
-
-/// Slots in a chunk.
-const fn slots_of(chunk: usize) -> usize {
-    FEW << chunk
 }
 
 /// Chunk and place in it of a slot behind those of the list; of any other, none that exists.
@@ -253,19 +226,23 @@ mod tests {
         let mut at = Vec::new();
         for generation in 0..3_500 {
             assert_eq!(slots.add(), generation);
-            let slot = &mut slots[generation as usize];
+            let slot = slots.at(generation);
             (slot.generation, slot.conn) = (generation, Cell::Free);
             assert_eq!(slots.are_many(), generation >= 1_025, "{generation}");
-            at.push(std::ptr::from_ref(&slots[generation as usize]));
+            at.push(std::ptr::from_ref(slots.at(generation)));
         }
         assert_eq!(slots.len(), 3_500);
         assert!(slots.get(3_500).is_none());
         for (index, &address) in at.iter().enumerate() {
-            assert_eq!(slots[index].generation as usize, index);
-            let moved = !std::ptr::eq(&slots[index], address);
+            assert_eq!(slots.at(index as u32).generation as usize, index);
+            let moved = !std::ptr::eq(slots.at(index as u32), address);
             assert!(!moved || (1..=FEW).contains(&index), "{index} moved");
         }
-        assert!(slots.iter().map(|s| s.generation).eq(0..3_500));
+        assert!(
+            (0..slots.len())
+                .filter_map(|index| Some(slots.get(index)?.generation))
+                .eq(0..3_500)
+        );
         assert_eq!(slots.few.len(), 1_024);
         let lens: Vec<_> = slots
             .chunks

@@ -38,17 +38,6 @@ impl<K: Key, V> Clock<K, V> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether anything stands under `key`, which is not used by that.
-    #[cfg(test)]
-    pub(super) fn holds(&mut self, key: &K) -> bool {
-        assert_eq!(self.index.len(), self.entries.len());
-        self.find(key).is_some()
-    }
-
     /// What stands under `key`: it is used.
     pub(super) fn get(&mut self, key: &K) -> Option<&mut V> {
         let entry = self.find(key)?;
@@ -103,6 +92,23 @@ impl<K: Key, V> Clock<K, V> {
             if !std::mem::take(&mut entry.used) || is_stale(&entry.value) {
                 return Some(place);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl<K: Key, V> Clock<K, V> {
+        pub(in crate::endpoint) fn len(&self) -> usize {
+            self.entries.len()
+        }
+
+        /// Whether anything stands under `key`, which is not used by that.
+        pub(in crate::endpoint) fn holds(&mut self, key: &K) -> bool {
+            assert_eq!(self.index.len(), self.entries.len());
+            self.find(key).is_some()
         }
     }
 }

@@ -5,12 +5,11 @@ use super::config::EndpointConfig;
 use super::cookies::Cookies;
 use super::demux::Demux;
 use super::isn::Secrets;
-use super::listen::Listener;
+use super::listen::{Listener, ListenerId};
 use super::metrics::{MetricsCache, MetricsConfig};
 use super::paths::Paths;
 use super::ports::EphemeralPorts;
 use super::stats::{EndpointStats, Opens};
-use super::strangers::StrangerBudget;
 use super::{SourceAddress, StrangerLimit, SynCookies, Tracer, fast_open};
 use crate::config::TcpConfig;
 use crate::conn::TcpTypes;
@@ -21,6 +20,7 @@ use crate::sparse::Rarely;
 use crate::wire::{IpHeader, TcpHeader};
 use narrows_congestion::order::OrderedMap;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub(super) struct Cold<T: TcpTypes> {
     pub(super) free: Vec<u32>,
     /// By number. A number is not used again, so that what is left of a listener that is gone speaks of
     /// no other.
-    pub(super) listeners: OrderedMap<u32, Listener>,
-    pub(super) next_listener: u32,
+    pub(super) listeners: OrderedMap<ListenerId, Listener>,
+    pub(super) next_listener: NonZeroU32,
     pub(super) secrets: Secrets,
     pub(super) cookies: Cookies,
     /// From the first active open on that asks for a port.
@@ -50,7 +50,8 @@ pub(super) struct Cold<T: TcpTypes> {
     /// But for `opens`.
     pub(super) stats: Rarely<EndpointStats>,
     pub(super) ledger: Option<Arc<Ledger>>,
-    pub(super) strangers: StrangerBudget,
+    /// How many are served yet; `None`: nobody takes packets in batches.
+    pub(super) strangers: Option<u32>,
     pub(super) tracer: Option<Tracer>,
     pub(super) demux: Demux,
     #[allow(clippy::box_collection)] // One word for what hardly any has.
@@ -68,37 +69,20 @@ pub(super) struct Kept {
     fast_open_memory: u32,
 }
 
-impl Kept {
-    fn of(config: EndpointConfig) -> Self {
-        Self {
-            tcp: config.tcp,
-            ports: config.ports,
-            reset_strangers: config.reset_strangers,
-            syn_cookies: config.syn_cookies,
-            source: config.source,
-            strangers: config.strangers,
-            fast_open_memory: config.fast_open_memory,
-        }
-    }
-}
-
 impl<T: TcpTypes> Cold<T> {
     /// Of an endpoint without connections.
     pub(super) fn new(config: EndpointConfig) -> Self {
-        let key = u128::from_le_bytes(config.secret);
-        let secrets = Secrets::new(key as u64, (key >> 64) as u64);
+        let secrets = Secrets::new(&config.secret);
         Self {
             free: Vec::new(),
             demux: Demux::new(&secrets.table()),
             listeners: OrderedMap::new(),
-            next_listener: 0,
+            next_listener: NonZeroU32::MIN,
             ports: None,
-            peers: config
-                .metrics
-                .map(|config| Box::new(Peers::new(config, &secrets))),
+            peers: Peers::new(config.metrics, &secrets),
             paths: Paths::default(),
             challenge: EndpointBudget::new(config.challenge_acks),
-            cookies: Cookies::new(secrets.cookie()),
+            cookies: Cookies(secrets.cookie()),
             fast_open: None,
             fast_open_keys: None,
             rng: secrets.random(1),
@@ -109,8 +93,16 @@ impl<T: TcpTypes> Cold<T> {
             opens: Opens::default(),
             stats: Rarely::default(),
             ledger: config.memory.map(Ledger::new),
-            strangers: StrangerBudget::Unlimited,
-            config: Kept::of(config),
+            strangers: None,
+            config: Kept {
+                tcp: config.tcp,
+                ports: config.ports,
+                reset_strangers: config.reset_strangers,
+                syn_cookies: config.syn_cookies,
+                source: config.source,
+                strangers: config.strangers,
+                fast_open_memory: config.fast_open_memory,
+            },
         }
     }
 
@@ -137,10 +129,9 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    pub(super) fn new(config: MetricsConfig, secrets: &Secrets) -> Self {
-        Self {
-            metrics: MetricsCache::new(config, secrets.table()),
-            over: VecDeque::new(),
-        }
+    pub(super) fn new(config: Option<MetricsConfig>, secrets: &Secrets) -> Option<Box<Self>> {
+        let metrics = MetricsCache::new(config?, secrets.table());
+        let over = VecDeque::new();
+        Some(Box::new(Self { metrics, over }))
     }
 }

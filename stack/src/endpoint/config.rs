@@ -3,10 +3,20 @@
 use super::challenge::ChallengeLimit;
 use super::metrics::MetricsConfig;
 use super::ports::EphemeralPorts;
-use super::{SourceAddress, StrangerLimit, SynCookies};
+use super::{StrangerLimit, SynCookies};
 use crate::config::TcpConfig;
 use crate::memory::MemoryLimit;
+use std::fmt::Debug;
+use std::net::IpAddr;
 use std::sync::Arc;
+
+/// Which local address a connection is opened from, where the user does not say (RFC 9293 MUST-44):
+/// asks the IP layer, `GET_SRCADDR` of RFC 1122 section 3.4.
+pub trait SourceAddress: Debug + Send + Sync {
+    /// The local address from which packets to `remote` are to be sent; `None` if there is no
+    /// route.
+    fn source_for(&self, remote: IpAddr) -> Option<IpAddr>;
+}
 
 /// Values of an endpoint.
 #[derive(Clone, Debug)]

@@ -46,13 +46,9 @@ const NO_TIMESTAMPS: u32 = u32::MAX;
 
 /// Makes cookies and knows them again.
 #[derive(Clone, Debug)]
-pub(super) struct Cookies(SipKey);
+pub(super) struct Cookies(pub(super) SipKey);
 
 impl Cookies {
-    pub(super) const fn new(key: SipKey) -> Self {
-        Self(key)
-    }
-
     /// The initial sequence number for the answer to `syn`, which is already
     /// [reduced](reduce), and the low bits of its timestamp.
     pub(super) fn make(&self, tuple: &FourTuple, syn: &TcpHeader, now: Instant) -> Seq {
@@ -79,7 +75,7 @@ impl Cookies {
         let current = period(now);
         let is_of = |period| self.cookie(tuple, irs, period, mss, bits) == cookie;
         let good = is_of(current) || current.checked_sub(1).is_some_and(is_of);
-        good.then(|| syn(ack, irs, mss, bits))
+        good.then(|| told(ack, irs, mss, bits))
     }
 
     /// Five bits of period, three of MSS, 24 of hash.
@@ -101,25 +97,12 @@ fn has_timestamps(config: &TcpConfig) -> bool {
 /// connection will have; timestamps, too, where the listener's `config` has none: what rides in
 /// them would not come back. `default_mss` is the peer's if its SYN names none.
 pub(super) fn reduce(syn: &TcpHeader, config: &TcpConfig, default_mss: u16) -> TcpHeader {
-    let timestamps = syn.options.timestamps.filter(|_| has_timestamps(config));
-    let fancy = timestamps.is_some();
-    let scale = syn.options.window_scale.map(|s| s.min(14));
-    let mss = MSS[mss_index(syn.options.mss.unwrap_or(default_mss)) as usize];
-    TcpHeader {
-        src_port: syn.src_port,
-        dst_port: syn.dst_port,
-        seq: syn.seq,
-        flags: syn.flags.without((Flags::ECE | Flags::CWR).when(!fancy)),
-        window: syn.window,
-        options: TcpOptions {
-            mss: Some(mss),
-            window_scale: scale.filter(|_| fancy),
-            sack_permitted: fancy && syn.options.sack_permitted,
-            timestamps,
-            ..TcpOptions::default()
-        },
-        ..TcpHeader::default()
-    }
+    let mss = mss_index(syn.options.mss.unwrap_or(default_mss));
+    let bits = match has_timestamps(config) {
+        true => timestamp_bits(syn),
+        false => NO_TIMESTAMPS,
+    };
+    told(syn, syn.seq, mss, bits)
 }
 
 /// The timestamp of the answer: at most `clock`, with the offer in its low bits.
@@ -147,28 +130,28 @@ fn timestamp_bits(syn: &TcpHeader) -> u32 {
     if syn.options.timestamps.is_none() {
         return NO_TIMESTAMPS;
     }
-    let scale = syn.options.window_scale.map_or(NO_SCALE, u32::from);
+    let scale = (syn.options.window_scale).map_or(NO_SCALE, |scale| u32::from(scale).min(14));
     let bit = |on: bool, bit: u32| if on { bit } else { 0 };
     let offers_ecn = syn.flags.contains(Flags::ECE | Flags::CWR);
     scale | bit(syn.options.sack_permitted, SACK) | bit(offers_ecn, ECN)
 }
 
-/// The SYN that the peer must have sent.
-fn syn(ack: &TcpHeader, irs: Seq, mss: u32, bits: u32) -> TcpHeader {
+/// The SYN of the peer whose SYN or acknowledgement `header` is, as far as a cookie tells.
+fn told(header: &TcpHeader, irs: Seq, mss: u32, bits: u32) -> TcpHeader {
     let fancy = bits != NO_TIMESTAMPS;
     let scale = bits & NO_SCALE;
     let ecn = (Flags::ECE | Flags::CWR).when(fancy && bits & ECN != 0);
     TcpHeader {
-        src_port: ack.src_port,
-        dst_port: ack.dst_port,
+        src_port: header.src_port,
+        dst_port: header.dst_port,
         seq: irs,
         flags: Flags::SYN | ecn,
-        window: ack.window,
+        window: header.window,
         options: TcpOptions {
             mss: Some(MSS[mss as usize & 7]),
             window_scale: (fancy && scale != NO_SCALE).then_some(scale as u8),
             sack_permitted: fancy && bits & SACK != 0,
-            timestamps: (ack.options.timestamps.filter(|_| fancy)).map(|ts| Timestamps {
+            timestamps: (header.options.timestamps.filter(|_| fancy)).map(|ts| Timestamps {
                 val: ts.val,
                 ecr: 0,
             }),
@@ -188,7 +171,7 @@ mod tests {
     }
 
     fn cookies() -> Cookies {
-        Cookies::new(SipKey::new(1, 2))
+        Cookies(SipKey::new(1, 2))
     }
 
     fn at(secs: u64) -> Instant {
@@ -292,7 +275,7 @@ mod tests {
         ] {
             assert!(open(&c, &tuple(9), &forged, at(5)).is_none(), "{forged:?}");
         }
-        let others = Cookies::new(SipKey::new(1, 3));
+        let others = Cookies(SipKey::new(1, 3));
         assert!(open(&others, &tuple(9), &honest, at(5)).is_none());
     }
 

@@ -2,16 +2,18 @@
 //! a SYN.
 
 use super::Endpoint;
-use super::clock::{self, Clock};
+use super::clock::{Clock, Key};
 use super::demux::FourTuple;
 use super::listen::ListenerId;
+use super::strangers::Knock;
+use crate::buffer::Payload;
 use crate::config::TcpConfig;
 use crate::conn::{Connection, TcpTypes, default_mss};
 use crate::fast_open::{
     CookieCheck, FastOpenClient, FastOpenKeys, FastOpenReport, FastOpenStart, Finding,
 };
 use crate::siphash::SipKey;
-use crate::wire::{FastOpenCookie, FastOpenForm, FastOpenOption, TcpHeader};
+use crate::wire::{FastOpenCookie, FastOpenForm, FastOpenOption};
 use narrows_congestion::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -30,14 +32,6 @@ const fn largest_mss(remote: IpAddr) -> u16 {
 const REST: Duration = Duration::from_secs(60);
 const MOST_DOUBLINGS: u8 = 10;
 
-/// Of a path, or with a port of a service on it (RFC 7413 section 4.1.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    local: IpAddr,
-    remote: IpAddr,
-    port: u16,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Server {
     cookie: Option<(FastOpenForm, FastOpenCookie)>,
@@ -55,7 +49,7 @@ enum Known {
 }
 
 /// Cookies by address pair, failures by address pair and port.
-pub(super) struct Memory(Clock<Key, Known>);
+pub(super) struct Memory(Clock<FourTuple, Known>);
 
 impl Memory {
     pub(super) fn new(capacity: u32, secret: SipKey) -> Self {
@@ -63,11 +57,9 @@ impl Memory {
     }
 
     /// Remember `known`, if need be in place of something else.
-    fn put(&mut self, key: Key, known: Known) {
-        if let Some(old) = self.0.get(&key) {
-            *old = known;
-        } else {
-            self.0.get_or_insert(key, known, |_| false);
+    fn put(&mut self, key: FourTuple, known: Known) {
+        if let Some(place) = self.0.get_or_insert(key, known, |_| false) {
+            *place = known;
         }
     }
 
@@ -89,24 +81,17 @@ impl Memory {
         }
         let known = self.server(&path);
         let remote = tuple.remote.ip();
-        let mss = known
-            .mss
-            .unwrap_or(default_mss(remote))
-            .min(largest_mss(remote));
-        let room = Connection::<T>::syn_payload(mss.min(largest));
-        let (form, cookie) = known
-            .cookie
-            .map_or((known.form, None), |(form, c)| (form, Some(c)));
-        let option = match client {
-            FastOpenClient::Off => return None,
-            FastOpenClient::WithoutCookie => None,
-            FastOpenClient::Cookie => Some(FastOpenOption { form, cookie }),
-        };
+        let mss = known.mss.unwrap_or(default_mss(remote));
+        let room = Connection::<T>::syn_payload(mss.min(largest_mss(remote)).min(largest));
+        let cached = known.cookie;
+        let (form, cookie) = cached.map_or((known.form, None), |(form, c)| (form, Some(c)));
+        let asks = client == FastOpenClient::Cookie;
+        let option = asks.then_some(FastOpenOption { form, cookie });
         Some(FastOpenStart { option, room })
     }
 
     /// What is known of a server, by its path.
-    fn server(&mut self, path: &Key) -> Server {
+    fn server(&mut self, path: &FourTuple) -> Server {
         match self.0.get(path) {
             Some(Known::Server(server)) => *server,
             _ => Server::default(),
@@ -158,22 +143,18 @@ impl Memory {
     }
 }
 
-fn keys(tuple: &FourTuple) -> (Key, Key) {
-    let (local, remote) = (tuple.local.ip(), tuple.remote.ip());
-    let of = |port| Key {
-        local,
-        remote,
-        port,
-    };
-    // Port 0 is nobody's.
-    (of(0), of(tuple.remote.port()))
+/// Those of a path and of a service on it (RFC 7413 section 4.1.3.1): without the ports that they do
+/// not name.
+fn keys(tuple: &FourTuple) -> (FourTuple, FourTuple) {
+    let at = |ip| SocketAddr::new(ip, 0);
+    let (local, remote) = (at(tuple.local.ip()), tuple.remote);
+    let path = FourTuple::new(local, at(remote.ip()));
+    (path, FourTuple { local, remote })
 }
 
-impl clock::Key for Key {
+impl Key for FourTuple {
     fn hash(&self, secret: &SipKey) -> u64 {
-        let local = SocketAddr::new(self.local, 0);
-        let tuple = FourTuple::new(local, SocketAddr::new(self.remote, self.port));
-        secret.sip13(tuple.words())
+        secret.sip13(self.words())
     }
 }
 
@@ -186,18 +167,14 @@ pub(super) enum Opening {
 }
 
 impl<T: TcpTypes> Endpoint<T> {
-    /// RFC 7413 section 4.2.2, of a SYN with `len` bytes of data that `listener` has admitted.
+    /// RFC 7413 section 4.2.2, of a SYN that was admitted.
     pub(super) fn judge_fast_open(
         &mut self,
-        listener: u32,
-        tuple: &FourTuple,
-        syn: &TcpHeader,
-        len: usize,
+        syn: &Knock<'_, '_, T>,
         config: &TcpConfig,
-        now: Instant,
     ) -> Opening {
         let policy = config.fast_open;
-        let option = syn.options.fast_open();
+        let option = syn.tcp.options.fast_open();
         if policy.pending == 0 || (option.is_none() && !policy.without_cookie) {
             return Opening::Ordinary(None);
         }
@@ -207,14 +184,14 @@ impl<T: TcpTypes> Endpoint<T> {
                 Some(keys) => **keys,
                 None => FastOpenKeys::of(self.cold.secrets.fast_open()),
             });
-        let (client, server) = (tuple.remote.ip(), tuple.local.ip());
+        let (client, server) = (syn.tuple.remote.ip(), syn.tuple.local.ip());
         let fresh = |form| FastOpenOption {
             form,
             cookie: Some(keys.cookie(client, server)),
         };
         let came = option.and_then(|o| o.cookie.map(|c| (o.form, c)));
         let (good, answer) = match (option, came) {
-            _ if policy.without_cookie && len > 0 => (true, None),
+            _ if policy.without_cookie && syn.payload.len() > 0 => (true, None),
             (_, Some((form, cookie))) => match keys.check(client, server, &cookie) {
                 CookieCheck::Current => (true, None),
                 CookieCheck::Previous => (true, Some(fresh(form))),
@@ -230,8 +207,8 @@ impl<T: TcpTypes> Endpoint<T> {
             self.cold.stats.change().fast_open_cookies_sent += u64::from(answer.is_some());
             return Opening::Ordinary(answer);
         }
-        let listener = self.cold.listeners.get_mut(&listener);
-        if !listener.is_some_and(|l| l.take_fast_open(policy.pending, now)) {
+        let listener = self.cold.listeners.get_mut(&syn.listener);
+        if !listener.is_some_and(|l| l.take_fast_open(policy.pending, syn.now)) {
             self.cold.stats.change().fast_open_overflows += 1;
             return Opening::Ordinary(None);
         }
@@ -251,7 +228,7 @@ impl<T: TcpTypes> Endpoint<T> {
         listener: ListenerId,
         change: impl FnOnce(&mut crate::fast_open::FastOpen),
     ) {
-        if let Some(listener) = self.cold.listeners.get_mut(&listener.0) {
+        if let Some(listener) = self.cold.listeners.get_mut(&listener) {
             change(&mut Arc::make_mut(&mut listener.tcp).fast_open);
         }
     }

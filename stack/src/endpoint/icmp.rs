@@ -10,7 +10,6 @@ use crate::conn::icmp::IcmpOutcome;
 use crate::wire::IcmpError;
 use crate::wire::icmp::IcmpErrorKind;
 use narrows_congestion::Instant;
-use std::net::IpAddr;
 
 impl<T: TcpTypes> Endpoint<T> {
     /// An ICMP error about a segment of this host arrived:
@@ -18,10 +17,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// afterwards.
     pub fn handle_icmp(&mut self, now: Instant, error: &IcmpError) -> IcmpOutcome {
         self.cold.stats.change().icmp_errors += 1;
-        let tuple = FourTuple {
-            local: error.segment.src,
-            remote: error.segment.dst,
-        };
+        let tuple = FourTuple::new(error.segment.src, error.segment.dst);
         let Some(slot) = self.cold.demux.lookup(&tuple) else {
             return IcmpOutcome::Ignored;
         };
@@ -37,24 +33,19 @@ impl<T: TcpTypes> Endpoint<T> {
         };
         let outcome = conn.handle_icmp(now, error);
         if let IcmpOutcome::PathMtu(mtu) = outcome {
-            self.share_path_mtu(now, host, mtu);
+            // The others to that host believe it when they next have something to do, and so do those to
+            // come (RFC 1191 section 6.2, RFC 8201 section 5.2).
+            if let Some(peers) = &mut self.cold.peers {
+                let learned = PathMetrics {
+                    path_mtu: Some(mtu),
+                    ..PathMetrics::default()
+                };
+                peers.metrics.update(host, &learned, now);
+            }
+            self.cold.paths.learn(host, mtu, &mut self.news, now);
         }
         self.after_input(slot);
         outcome
-    }
-
-    /// A connection believes that packets to `host` must not be larger than `mtu`: so do the
-    /// others, when they next have something to do, and those to come (RFC 1191 section 6.2,
-    /// RFC 8201 section 5.2).
-    fn share_path_mtu(&mut self, now: Instant, host: IpAddr, mtu: u32) {
-        if let Some(peers) = &mut self.cold.peers {
-            let learned = PathMetrics {
-                path_mtu: Some(mtu),
-                ..PathMetrics::default()
-            };
-            peers.metrics.update(host, &learned, now);
-        }
-        self.cold.paths.learn(host, mtu, &mut self.news, now);
     }
 }
 

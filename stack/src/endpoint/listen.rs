@@ -1,19 +1,21 @@
 //! Listeners: who may open a connection (RFC 9293 section 3.10.7.2).
 
+use super::Endpoint;
 use super::cookies::{self, SynCookies};
 use crate::config::{ConfigError, TcpConfig};
-use crate::conn::Early;
+use crate::conn::{Early, TcpTypes};
 use crate::sparse::Sparse;
 use crate::wire::{Flags, TcpHeader};
 use narrows_congestion::{Duration, Instant};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// A listener of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ListenerId(pub(super) u32);
+pub struct ListenerId(pub(super) NonZeroU32);
 
 /// Why listening failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,17 +76,41 @@ pub(super) struct Listener {
     pub(super) stats: ListenerStats,
 }
 
+impl<T: TcpTypes> Endpoint<T> {
+    /// Admit no more connections (`true`) while the user does not keep up with those accepted, or
+    /// go on admitting. A peer's SYN is dropped meanwhile and comes again.
+    pub fn pause_listener(&mut self, listener: ListenerId, paused: bool) {
+        if let Some(listener) = self.cold.listeners.get_mut(&listener) {
+            listener.paused = paused;
+        }
+    }
+
+    /// Time to live, or hop limit, with which connections to `listener` begin; `None`: there is no
+    /// such listener.
+    pub fn listener_hop_limit(&self, listener: ListenerId) -> Option<u8> {
+        let listener = self.cold.listeners.get(&listener);
+        listener.map(|l| l.tcp.hop_limit)
+    }
+
+    /// Change it for connections opened from now on; 0 counts as 1.
+    pub fn set_listener_hop_limit(&mut self, listener: ListenerId, hop_limit: u8) {
+        if let Some(listener) = self.cold.listeners.get_mut(&listener) {
+            Arc::make_mut(&mut listener.tcp).hop_limit = hop_limit.max(1);
+        }
+    }
+}
+
 /// What to do with a segment for a listener.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// A connection is opened, with this configuration.
-    Open(Arc<TcpConfig>),
+    /// A connection is opened.
+    Open,
     /// It would be, but the backlog is full.
     Full,
     /// The SYN is answered, and nothing kept.
-    Cookie(Arc<TcpConfig>),
+    Cookie,
     /// It may answer a cookie; if not, it gets a RST.
-    MaybeCookie(Arc<TcpConfig>),
+    MaybeCookie,
     /// Nothing.
     Ignore,
     /// A RST.
@@ -119,7 +145,7 @@ impl Listener {
             let awaited = (self.cookies_until.get()).is_some_and(|until| now < until);
             return match awaited {
                 true if self.paused => Admission::Ignore,
-                true if !tcp.flags.contains(Flags::SYN) => Admission::MaybeCookie(self.tcp.clone()),
+                true if !tcp.flags.contains(Flags::SYN) => Admission::MaybeCookie,
                 _ => Admission::Reset,
             };
         }
@@ -127,46 +153,23 @@ impl Listener {
         if !tcp.flags.contains(Flags::SYN) || tcp.flags.contains(Flags::FIN) {
             return Admission::Ignore;
         }
-        let room = self.has_room();
-        let cookie = cookies == SynCookies::Always || (!room && cookies == SynCookies::WhenFull);
-        if cookie && !self.paused {
-            self.cookies_until = Sparse::some(now + cookies::LIFETIME);
-            return Admission::Cookie(self.tcp.clone());
+        let room = self.stats.embryonic < self.backlog;
+        match cookies {
+            _ if self.paused => Admission::Full,
+            SynCookies::Off | SynCookies::WhenFull if room => Admission::Open,
+            SynCookies::Off => Admission::Full,
+            SynCookies::Always | SynCookies::WhenFull => {
+                self.cookies_until = Sparse::some(now + cookies::LIFETIME);
+                Admission::Cookie
+            }
         }
-        if !room || self.paused {
-            self.stats.dropped += 1;
-            return Admission::Full;
-        }
-        self.stats.embryonic += 1;
-        Admission::Open(self.tcp.clone())
     }
 
-    /// A SYN takes the place of a connection in TIME-WAIT: with this configuration, if at all. With
-    /// cookies on the backlog does not bound these, as it does not bound those who come by cookie:
-    /// they take no place that is not taken already.
-    pub(super) fn admit_again(&mut self, cookies: SynCookies) -> Option<Arc<TcpConfig>> {
-        if self.paused || (cookies == SynCookies::Off && !self.has_room()) {
-            self.stats.dropped += 1;
-            return None;
-        }
-        self.stats.embryonic += 1;
-        Some(self.tcp.clone())
-    }
-
-    /// The backlog is not full.
-    fn has_room(&self) -> bool {
-        self.stats.embryonic < self.backlog
-    }
-
-    /// A connection is opened by a cookie that came back; the backlog does not bound these.
-    pub(super) fn on_cookie(&mut self) {
-        self.stats.embryonic += 1;
-    }
-
-    /// What was admitted cannot be opened for want of memory.
-    pub(super) fn on_no_memory(&mut self) {
-        self.stats.embryonic = self.stats.embryonic.saturating_sub(1);
-        self.stats.dropped += 1;
+    /// Whether a SYN may take the place of a connection in TIME-WAIT. With cookies on the backlog does
+    /// not bound these, as it does not bound those who come by cookie: they take no place that is not
+    /// taken already.
+    pub(super) fn admits_again(&self, cookies: SynCookies) -> bool {
+        !self.paused && (cookies != SynCookies::Off || self.stats.embryonic < self.backlog)
     }
 
     /// Whether one more connection may be given to its user before its handshake is complete; it

@@ -4,8 +4,8 @@
 //! the round-trip time, slow-start threshold and path MTU of the last.
 
 use super::clock::{Clock, Key};
+use super::demux::ip_words;
 use crate::siphash::SipKey;
-use core::fmt;
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::net::IpAddr;
 
@@ -47,7 +47,7 @@ impl Default for MetricsConfig {
 
 /// Metrics by remote address. When full, the entry not used for longest, or nearly so, makes
 /// room (the clock algorithm).
-pub struct MetricsCache {
+pub(super) struct MetricsCache {
     config: MetricsConfig,
     entries: Clock<IpAddr, Entry>,
 }
@@ -59,34 +59,15 @@ struct Entry {
     path_mtu_updated: Instant,
 }
 
-impl fmt::Debug for MetricsCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MetricsCache")
-            .field("config", &self.config)
-            .field("len", &self.entries.len())
-            .finish_non_exhaustive()
-    }
-}
-
 impl MetricsCache {
     /// An empty cache; `secret` keeps peers from choosing addresses that collide.
-    pub fn new(config: MetricsConfig, secret: SipKey) -> Self {
+    pub(super) fn new(config: MetricsConfig, secret: SipKey) -> Self {
         let entries = Clock::new(config.capacity, secret);
         Self { config, entries }
     }
 
-    /// How many hosts are remembered, forgotten ones that still hold their place included.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether nothing is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// What a new connection to `addr` may start with.
-    pub fn get(&mut self, addr: IpAddr, now: Instant) -> PathMetrics {
+    pub(super) fn get(&mut self, addr: IpAddr, now: Instant) -> PathMetrics {
         let entry = self.entries.get(&addr);
         entry.map_or_else(PathMetrics::default, |entry| entry.fresh(&self.config, now))
     }
@@ -96,7 +77,7 @@ impl MetricsCache {
     /// SRTT and RTTVAR rise to a higher value at once and fall to a lower one by an eighth of
     /// the difference: a timeout too short costs more than one too long. `ssthresh` becomes the
     /// mean of old and new. The path MTU is replaced.
-    pub fn update(&mut self, addr: IpAddr, learned: &PathMetrics, now: Instant) {
+    pub(super) fn update(&mut self, addr: IpAddr, learned: &PathMetrics, now: Instant) {
         let config = self.config;
         if *learned == PathMetrics::default() {
             return;
@@ -140,19 +121,14 @@ impl Entry {
     }
 }
 
-fn merge<T>(old: Option<T>, new: Option<T>, with: impl FnOnce(T, T) -> T) -> Option<T> {
-    match (old, new) {
-        (Some(old), Some(new)) => Some(with(old, new)),
-        (old, new) => new.or(old),
-    }
+fn merge<T: Copy>(old: Option<T>, new: Option<T>, with: impl FnOnce(T, T) -> T) -> Option<T> {
+    let both = old.zip(new).map(|(old, new)| with(old, new));
+    both.or(new).or(old)
 }
 
 impl Key for IpAddr {
     fn hash(&self, secret: &SipKey) -> u64 {
-        match self {
-            Self::V4(addr) => secret.sip13([u64::from(addr.to_bits())]),
-            Self::V6(addr) => secret.sip13([(addr.to_bits() >> 64) as u64, addr.to_bits() as u64]),
-        }
+        secret.sip13(ip_words(*self))
     }
 }
 
@@ -235,6 +211,20 @@ mod tests {
         assert_eq!(c.get(host(1), at(9_000)), rtt(10));
     }
 
+    /// RFC 8201 section 4: a path MTU that is told anew is ten minutes old ten minutes later.
+    #[test]
+    fn rfc8201_4_a_renewed_path_mtu_begins_anew() {
+        let mut c = cache(1_024);
+        let learned = PathMetrics {
+            path_mtu: Some(1_400),
+            ..PathMetrics::default()
+        };
+        c.update(host(9), &learned, at(0));
+        c.update(host(9), &learned, at(8 * 60));
+        assert_eq!(c.get(host(9), at(15 * 60)).path_mtu, Some(1_400));
+        assert_eq!(c.get(host(9), at(19 * 60)).path_mtu, None);
+    }
+
     #[test]
     fn memory_is_bounded_and_what_is_used_stays() {
         let mut c = cache(8);
@@ -243,7 +233,7 @@ mod tests {
             assert_eq!(c.get(host(0), at(1)), rtt(7));
             c.update(host(n), &rtt(u64::from(n)), at(1));
             assert!(c.entries.holds(&host(n)));
-            assert!(c.len() <= 8);
+            assert!(c.entries.len() <= 8);
         }
         let held = (0..1_000).filter(|&n| c.entries.holds(&host(n)));
         assert_eq!(held.count(), 8);
@@ -259,13 +249,13 @@ mod tests {
     fn nothing_learned_and_no_capacity_take_no_room() {
         let mut c = cache(0);
         c.update(host(1), &rtt(1), at(0));
-        assert!(c.is_empty());
+        assert!(c.entries.len() == 0);
         let mut c = cache(1);
         c.update(host(1), &PathMetrics::default(), at(0));
-        assert!(c.is_empty());
+        assert!(c.entries.len() == 0);
         c.update(host(1), &rtt(1), at(0));
         c.update(host(2), &rtt(2), at(0));
         assert_eq!(c.get(host(2), at(0)), rtt(2));
-        assert_eq!(c.len(), 1);
+        assert_eq!(c.entries.len(), 1);
     }
 }

@@ -14,7 +14,6 @@ mod config;
 mod cookies;
 pub mod demux;
 mod fast_open;
-mod frames;
 mod icmp;
 mod input;
 pub mod isn;
@@ -23,9 +22,7 @@ pub mod metrics;
 mod output;
 mod paths;
 pub mod ports;
-mod seeds;
 mod slots;
-mod source;
 mod stats;
 mod strangers;
 mod turns;
@@ -35,7 +32,7 @@ use crate::config::{ConfigError, TcpConfig};
 use crate::conn::state::State;
 use crate::conn::{Connection, Event, TcpTypes};
 use crate::fast_open::FastOpenClient;
-use crate::memory::{MemoryStats, Need};
+use crate::memory::MemoryStats;
 use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use crate::wire::{IpHeader, TcpHeader};
@@ -54,12 +51,11 @@ use strangers::sane_source;
 use turns::Turns;
 use wheel::TimerWheel;
 
-pub use config::EndpointConfig;
+pub use config::{EndpointConfig, SourceAddress};
 pub use cookies::SynCookies;
 pub use listen::{ListenError, ListenerId, ListenerStats};
 pub use output::Made;
 pub(crate) use output::NextOutput;
-pub use source::SourceAddress;
 pub use stats::EndpointStats;
 pub use strangers::StrangerLimit;
 
@@ -197,7 +193,7 @@ impl<T: TcpTypes> Endpoint<T> {
             news: News::default(),
             has_strays: false,
             events: Events::default(),
-            wheel: TimerWheel::new(),
+            wheel: TimerWheel::default(),
             slots: Slots::new(),
             turns: None,
         })
@@ -206,8 +202,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Remember what connections learn of their peers, or no longer: what was remembered is
     /// forgotten ([`EndpointConfig::metrics`]).
     pub fn remember_peers(&mut self, config: Option<MetricsConfig>) {
-        let secrets = &self.cold.secrets;
-        self.cold.peers = config.map(|config| Box::new(Peers::new(config, secrets)));
+        self.cold.peers = Peers::new(config, &self.cold.secrets);
     }
 
     /// Accept connections to `local` (an unspecified address means any; the port must be given),
@@ -227,28 +222,46 @@ impl<T: TcpTypes> Endpoint<T> {
         if local.port() == 0 {
             return Err(ListenError::NoPort);
         }
-        let id = self.cold.next_listener;
-        let next = id.checked_add(1).ok_or(ListenError::InUse)?;
-        let entered = self.cold.demux.listen(Some(local.ip()), local.port(), id);
-        entered.map_err(|_| ListenError::InUse)?;
+        let id = ListenerId(self.cold.next_listener);
+        let next = id.0.checked_add(1).ok_or(ListenError::InUse)?;
+        let listening = &mut self.cold.demux.listeners;
+        if listening.contains_key(&(local.port(), local.ip())) {
+            return Err(ListenError::InUse);
+        }
+        listening.insert((local.port(), local.ip()), id);
         let listener = Listener::new(local, backlog, tcp);
         self.cold.listeners.insert(id, listener);
         self.cold.next_listener = next;
-        Ok(ListenerId(id))
+        Ok(id)
     }
 
     /// Stop accepting. Connections accepted before live on; embryonic ones are reset.
     pub fn unlisten(&mut self, listener: ListenerId, now: Instant) {
-        let Some(gone) = self.cold.listeners.remove(&listener.0) else {
+        let Some(gone) = self.cold.listeners.remove(&listener) else {
             return;
         };
-        (self.cold.demux).unlisten(Some(gone.local.ip()), gone.local.port());
+        let listening = &mut self.cold.demux.listeners;
+        listening.remove(&(gone.local.port(), gone.local.ip()));
+        self.abort_where(now, |s, conn| {
+            s == Some(listener) && matches!(conn.state(), State::SynReceived(_)) && !conn.is_early()
+        });
+    }
+
+    /// Reset every connection, and let go of it.
+    pub fn abort_all(&mut self, now: Instant) {
+        self.abort_where(now, |_, _| true);
+    }
+
+    /// Reset those connections, each of which has come by a listener or by none, and let go of them.
+    fn abort_where(
+        &mut self,
+        now: Instant,
+        ends: impl Fn(Option<ListenerId>, &Connection<T>) -> bool,
+    ) {
         for slot in 0..self.slots.len() as u32 {
-            let s = &mut self.slots[slot as usize];
-            if s.listener() == Some(listener)
-                && let Some(conn) = s.conn.as_mut()
-                && matches!(conn.state(), State::SynReceived(_))
-                && !conn.is_early()
+            let s = self.slots.at(slot);
+            if let Some(conn) = s.conn.as_mut()
+                && ends(s.listener, conn)
             {
                 s.released = true;
                 conn.abort(now);
@@ -271,19 +284,21 @@ impl<T: TcpTypes> Endpoint<T> {
     ) -> Result<ConnId, ConnectError> {
         let tcp = tcp.unwrap_or_else(|| self.cold.config.tcp.clone());
         tcp.validate().map_err(ConnectError::Config)?;
-        let local = source::complete(self.cold.config.source.as_ref(), local, remote);
+        let mut tuple = FourTuple { local, remote };
+        if local.ip().is_unspecified()
+            && let Some(source) = &self.cold.config.source
+            && let Some(ip) = source.source_for(remote.ip())
+        {
+            tuple.local.set_ip(ip);
+        }
         // RFC 9293 MUST-46 among them.
-        let whole = FourTuple { local, remote };
-        if local.is_ipv4() != remote.is_ipv4() || !sane_source(&whole) {
+        if tuple.local.is_ipv4() != remote.is_ipv4() || !sane_source(&tuple) {
             return Err(ConnectError::BadAddress);
         }
-        let local = match local.port() {
-            0 => self
-                .pick_port(local.ip(), remote)
-                .ok_or(ConnectError::NoPort)?,
-            _ => local,
-        };
-        let tuple = FourTuple { local, remote };
+        if local.port() == 0 {
+            let port = self.pick_port(&tuple).ok_or(ConnectError::NoPort)?;
+            tuple.local.set_port(port);
+        }
         if self.cold.demux.lookup(&tuple).is_some() {
             return Err(ConnectError::InUse);
         }
@@ -307,7 +322,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// Timers are due; see [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(slot) = self.wheel.pop_expired(now) {
+        for slot in self.wheel.expire(now) {
             if let Some(conn) = self.connection_in(slot) {
                 let before = conn.handshake_timeouts();
                 conn.handle_timeout(now);
@@ -328,14 +343,11 @@ impl<T: TcpTypes> Endpoint<T> {
         tcp: &TcpHeader,
         payload_len: usize,
     ) {
-        let tuple = FourTuple {
-            local: SocketAddr::new(ip.src, tcp.src_port),
-            remote: SocketAddr::new(ip.dst, tcp.dst_port),
-        };
-        let Some(slot) = self.cold.demux.lookup(&tuple) else {
-            return;
-        };
-        if let Some(conn) = self.slots[slot as usize].conn.as_mut() {
+        let there = FourTuple::of(ip, tcp);
+        let here = FourTuple::new(there.remote, there.local);
+        if let Some(slot) = self.cold.demux.lookup(&here)
+            && let Some(conn) = self.connection_in(slot)
+        {
             conn.handle_local_drop(now, tcp, payload_len);
             if self.first_dirty == slot {
                 self.pop_dirty();
@@ -346,6 +358,7 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// When to call [`handle_timeout`](Self::handle_timeout), at the latest. It may be earlier
     /// than the next timer: calling then does no harm.
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.wheel.next_deadline()
     }
@@ -364,10 +377,8 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// A connection, until it is released and closed.
     pub fn connection(&self, id: ConnId) -> Option<&Connection<T>> {
-        self.slots
-            .get(id.slot as usize)
-            .filter(|s| s.generation == id.generation)
-            .and_then(|s| s.conn.as_ref())
+        let s = self.slots.get(id.slot as usize)?;
+        (s.generation == id.generation).then(|| s.conn.as_ref())?
     }
 
     /// The same, to call its user functions. Poll the endpoint afterwards.
@@ -379,10 +390,7 @@ impl<T: TcpTypes> Endpoint<T> {
             self.queue(id);
         }
         let s = self.slots.get_mut(id.slot as usize)?;
-        match s.generation == id.generation {
-            true => s.conn.as_mut(),
-            false => None,
-        }
+        (s.generation == id.generation).then(|| s.conn.as_mut())?
     }
 
     /// A connection may have something to send, if there is one.
@@ -399,7 +407,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if let Some(conn) = self.connection_mut(id) {
             conn.release(now);
             let is_over = conn.is_closed();
-            self.slots[id.slot as usize].released = true;
+            self.slots.at(id.slot).released = true;
             if is_over && let Some(peers) = &mut self.cold.peers {
                 peers.over.push_back(id.slot);
             }
@@ -415,6 +423,11 @@ impl<T: TcpTypes> Endpoint<T> {
     /// How many connections there are, in all states.
     pub fn connections(&self) -> usize {
         self.slots.len() - self.cold.free.len()
+    }
+
+    /// The states of all connections.
+    pub fn connection_states(&self) -> impl Iterator<Item = State> {
+        (0..self.slots.len()).filter_map(|slot| Some(self.slots.get(slot)?.conn.as_ref()?.state()))
     }
 
     /// Counters.
@@ -436,19 +449,13 @@ impl<T: TcpTypes> Endpoint<T> {
 
     /// There is memory for one more connection; if not, that one is refused.
     fn has_memory(&self) -> bool {
-        let Some(ledger) = &self.cold.ledger else {
-            return true;
-        };
-        let admitted = ledger.admits(Connection::<T>::LEAST, Need::Owed);
-        if !admitted {
-            ledger.on_connection_refused();
-        }
-        admitted
+        let ledger = self.cold.ledger.as_ref();
+        ledger.is_none_or(|ledger| ledger.admits_connection(Connection::<T>::LEAST))
     }
 
     /// Counters of a listener.
     pub fn listener_stats(&self, listener: ListenerId) -> Option<ListenerStats> {
-        self.cold.listeners.get(&listener.0).map(|l| l.stats)
+        self.cold.listeners.get(&listener).map(|l| l.stats)
     }
 }
 

@@ -32,9 +32,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The next packet to send.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<(IpHeader, TcpHeader, View<'_, T>)> {
-        let mut out = Output::default();
-        let next = self.next_output(now, 0, &mut out)?;
-        let (ip, tcp, payload, _) = self.packet(next, out)?;
+        let (ip, tcp, payload, _) = self.poll_transmit_burst(now, 0)?;
         Some((ip, tcp, payload))
     }
 
@@ -147,22 +145,19 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The first connection that may have something to send, unless it has said that nothing follows.
     #[inline(always)]
     fn first_to_ask(&mut self, now: Instant) -> Option<&mut Connection<T>> {
-        let s = &mut self.slots[self.first_dirty as usize];
+        let s = self.slots.at(self.first_dirty);
         if s.news != self.news {
             self.cold.tell_news(s, self.news, now);
             self.finished = false;
         }
-        match self.finished {
-            true => None,
-            false => s.conn.as_mut(),
-        }
+        (!self.finished).then(|| s.conn.as_mut())?
     }
 
     /// It has nothing more for now, and may be over.
     #[inline(always)]
     fn settle_asked(&mut self, now: Instant) {
         let slot = self.first_dirty;
-        let conn = self.slots[slot as usize].conn.as_ref();
+        let conn = self.slots.at(slot).conn.as_ref();
         let over = conn.is_some_and(Connection::is_closed);
         self.settle_first(now);
         if over {
@@ -176,7 +171,7 @@ impl<T: TcpTypes> Endpoint<T> {
     #[inline(never)] // Twice a packet's way comes by: it is there once.
     fn settle_first(&mut self, now: Instant) {
         let slot = self.first_dirty;
-        let s = &mut self.slots[slot as usize];
+        let s = self.slots.at(slot);
         if std::mem::take(&mut self.finished)
             && let Some(conn) = s.conn.as_mut()
         {

@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn few_ports_to_one_destination_are_used_in_turn() {
-        let s = Secrets::new(1, 2);
+        let s = Secrets::new(&[1; 16]);
         let mut ports = ports(100..=109);
         let mut choose = || ports.choose(&s, LOCAL, peer(2), |_| true).unwrap();
         let mut seen: Vec<u16> = (0..10).map(|_| choose()).collect();
@@ -190,7 +190,7 @@ mod tests {
     /// elsewhere meanwhile; and its own do not come back to a port soon.
     #[test]
     fn rfc6056_3_3_4_a_destination_does_not_see_how_many_others_were_connected_to() {
-        let s = Secrets::new(1, 2);
+        let s = Secrets::new(&[1; 16]);
         for others in [0, 1, 7, 100, 5_000] {
             let mut ports = ports(EphemeralPorts::DYNAMIC);
             let seen = ports.choose(&s, LOCAL, peer(2), |_| true).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     /// A look at each port takes a millisecond: not where there is none, nor where there is one.
     #[test]
     fn a_full_range_is_refused_and_its_last_free_port_found_without_a_search() {
-        let s = Secrets::new(1, 2);
+        let s = Secrets::new(&[1; 16]);
         let mut ports = ports(EphemeralPorts::DYNAMIC);
         let mut used = BTreeSet::new();
         let mut dearest = 0;
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn odd_ranges() {
-        let s = Secrets::new(1, 2);
+        let s = Secrets::new(&[1; 16]);
         #[allow(clippy::reversed_empty_ranges)] // What is tested.
         for (range, want) in [(10..=5, None), (0..=0, None), (0..=1, Some(1))] {
             let mut ports = ports(range);
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn where_the_sequence_starts_depends_on_the_destination() {
-        let s = Secrets::new(1, 2);
+        let s = Secrets::new(&[1; 16]);
         let mut first: Vec<Option<u16>> = (1..=8)
             .map(|host| ports(EphemeralPorts::DYNAMIC).choose(&s, LOCAL, peer(host), |_| true))
             .collect();
@@ -276,7 +276,7 @@ mod tests {
             last in 100_u16..400,
             ops in proptest::collection::vec((any::<bool>(), any::<u16>(), 1_usize..200), 1..40),
         ) {
-            let s = Secrets::new(1, 2);
+            let s = Secrets::new(&[1; 16]);
             let mut ports = ports(100..=last);
             let mut used = BTreeSet::new();
             for (opens, which, times) in ops {

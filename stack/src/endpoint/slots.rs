@@ -3,26 +3,26 @@
 use super::chunks::{Cell, LAST, NOT_QUEUED, Slot};
 use super::cold::Cold;
 use super::demux::{FourTuple, LastFound};
+use super::listen::Listener;
 use super::metrics::PathMetrics;
 use super::ports::EphemeralPorts;
 use super::{ConnId, Endpoint, EndpointEvent, Events, ListenerId};
 use crate::conn::state::CloseReason;
 use crate::conn::{Connection, Event, Opening, TcpTypes};
 use crate::fast_open::{FastOpenStatus, Finding};
-use crate::sparse::Sparse;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 impl<T: TcpTypes> Endpoint<T> {
-    pub(super) fn id(&self, slot: u32) -> ConnId {
-        let generation = self.slots[slot as usize].generation;
+    pub(super) fn id(&mut self, slot: u32) -> ConnId {
+        let generation = self.slots.at(slot).generation;
         ConnId { slot, generation }
     }
 
     /// The connection in `slot` may have something to send.
     pub(super) fn touch(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
+        let s = self.slots.at(slot);
         self.finished = false;
         if s.next_dirty == NOT_QUEUED {
             s.next_dirty = LAST;
@@ -37,7 +37,7 @@ impl<T: TcpTypes> Endpoint<T> {
             self.first_dirty = slot;
         } else {
             cold_path();
-            self.slots[self.last_dirty as usize].next_dirty = slot;
+            self.slots.at(self.last_dirty).next_dirty = slot;
         }
         self.last_dirty = slot;
     }
@@ -50,7 +50,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     pub(super) fn after_input(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
+        let s = self.slots.at(slot);
         if s.conn.as_ref().is_some_and(Connection::has_events) {
             self.cold.tell_user(s, slot, &mut self.events);
         }
@@ -60,21 +60,20 @@ impl<T: TcpTypes> Endpoint<T> {
     /// The connection in `slot` is over, and has nothing to send.
     #[cold]
     pub(super) fn settle_closed(&mut self, slot: u32, now: Instant) {
-        self.wheel.cancel(slot);
         self.unbind_closed(slot, now);
         // Those that are settled by now leave the queue.
         self.first_unsettled();
-        if self.slots[slot as usize].released {
+        if self.slots.at(slot).released {
             self.free_slot(slot);
         }
     }
 
     /// The connection in `slot` is over: its addresses are free, and what it learned is remembered.
     fn unbind_closed(&mut self, slot: u32, now: Instant) {
-        let Some(conn) = self.slots[slot as usize].conn.as_ref() else {
+        let Some(conn) = self.slots.at(slot).conn.as_ref() else {
             return;
         };
-        let tuple = FourTuple::new(conn.local(), conn.remote());
+        let tuple = conn.tuple();
         if self.cold.demux.lookup(&tuple) == Some(slot) {
             self.last_found = LastFound::NONE;
             self.cold.unbind(&tuple);
@@ -91,11 +90,8 @@ impl<T: TcpTypes> Endpoint<T> {
         let Cold { peers, demux, .. } = &mut *self.cold;
         let over = &mut peers.as_mut()?.over;
         while let Some(&slot) = over.front() {
-            let conn = self.slots[slot as usize].conn.as_ref();
-            let is_bound = |conn: &Connection<T>| {
-                let tuple = FourTuple::new(conn.local(), conn.remote());
-                demux.lookup(&tuple) == Some(slot)
-            };
+            let conn = self.slots.at(slot).conn.as_ref();
+            let is_bound = |conn: &Connection<T>| demux.lookup(&conn.tuple()) == Some(slot);
             if conn.is_some_and(|conn| conn.is_closed() && is_bound(conn)) {
                 return Some(slot);
             }
@@ -114,44 +110,45 @@ impl<T: TcpTypes> Endpoint<T> {
         let free = self.cold.free.pop();
         let slot = free.unwrap_or_else(|| self.slots.add());
         // Both callers have looked: there is no such connection.
-        let entered = self.cold.demux.insert(&tuple, slot);
-        debug_assert!(entered.is_ok(), "{tuple:?} twice");
+        self.cold.demux.insert(&tuple, slot);
         if let Some(ports) = &mut self.cold.ports {
             ports.on_opened(&tuple);
         }
         if let Some(ledger) = &self.cold.ledger {
             conn.charge_to(ledger);
         }
+        if let Some(of) = listener.and_then(|id| self.cold.listeners.get_mut(&id)) {
+            of.stats.embryonic += 1;
+        }
         let id = self.id(slot);
         if let Some(tracer) = &mut self.cold.tracer {
             conn.set_trace(tracer(now, id, &tuple));
         }
-        let s = &mut self.slots[slot as usize];
+        let s = self.slots.at(slot);
         s.released = false;
         s.news = self.news;
-        s.listener = listener.map_or(Sparse::NONE, |id| Sparse::some(id.0));
+        s.listener = listener;
         s.conn = Cell::Taken(conn);
         self.touch(slot);
         slot
     }
 
     pub(super) fn remove(&mut self, slot: u32) {
-        if let Some(conn) = self.slots[slot as usize].conn.as_ref() {
-            let tuple = FourTuple::new(conn.local(), conn.remote());
+        if let Some(conn) = self.slots.at(slot).conn.as_ref() {
             self.last_found = LastFound::NONE;
-            self.cold.unbind(&tuple);
+            self.cold.unbind(&conn.tuple());
         }
+        self.wheel.cancel(slot);
         let id = self.id(slot);
-        if !self.slots[slot as usize].released {
+        if !self.slots.at(slot).released {
             let event = Event::Closed(CloseReason::Finished);
             self.events.push(EndpointEvent::Conn { conn: id, event });
         }
-        self.wheel.cancel(slot);
         self.free_slot(slot);
     }
 
     pub(super) fn free_slot(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
+        let s = self.slots.at(slot);
         s.conn = Cell::Free;
         s.generation = s.generation.wrapping_add(1);
         self.cold.free.push(slot);
@@ -173,17 +170,18 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
-    pub(super) fn pick_port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
+    /// A local port for `tuple`, which has none.
+    pub(super) fn pick_port(&mut self, tuple: &FourTuple) -> Option<u16> {
         let demux = &mut self.cold.demux;
         let (config, secrets) = (&self.cold.config, &self.cold.secrets);
         let ports = self.cold.ports.get_or_insert_with(|| {
             Box::new(EphemeralPorts::new(config.ports.clone(), secrets.random(2)))
         });
-        let port = ports.choose(secrets, local, remote, |port| {
+        let (local, remote) = (tuple.local.ip(), tuple.remote);
+        ports.choose(secrets, local, remote, |port| {
             let tuple = FourTuple::new(SocketAddr::new(local, port), remote);
             demux.lookup(&tuple).is_none()
-        })?;
-        Some(SocketAddr::new(local, port))
+        })
     }
 }
 
@@ -224,7 +222,7 @@ impl<T: TcpTypes> Cold<T> {
     fn tell_user_more(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events) {
         let generation = s.generation;
         let conn_id = ConnId { slot, generation };
-        let listener = s.listener();
+        let listener = s.listener;
         let Some(conn) = s.conn.as_mut() else {
             return;
         };
@@ -236,16 +234,16 @@ impl<T: TcpTypes> Cold<T> {
             }
             let ends_opening = matches!(event, Event::Connected | Event::Closed(_));
             if ends_opening && let Some(report) = conn.take_fast_open_report() {
-                let tuple = FourTuple::new(conn.local(), conn.remote());
+                let tuple = conn.tuple();
                 self.fast_open().learn(&tuple, &report);
                 let stats = self.stats.change();
                 stats.fast_open_passed += u64::from(conn.fast_open() == FastOpenStatus::Accepted);
                 stats.fast_open_failed += u64::from(report.finding == Finding::Fails);
             }
+            let mut of = listener.and_then(|id| self.listeners.get_mut(&id));
             if ends_opening && conn.is_early() {
-                if let Some(id) = listener
-                    && let Some(news) = conn.take_early()
-                    && let Some(of) = self.listeners.get_mut(&id.0)
+                if let Some(news) = conn.take_early()
+                    && let Some(of) = &mut of
                 {
                     of.on_early(news);
                 }
@@ -253,24 +251,21 @@ impl<T: TcpTypes> Cold<T> {
                     continue;
                 }
             }
-            if let (Event::Connected, Some(id)) = (event, listener)
-                && let Some(of) = self.listeners.get_mut(&id.0)
-            {
+            if let (Event::Connected, Some(listener), Some(of)) = (event, listener, &mut of) {
                 of.on_established();
                 events.push(EndpointEvent::Accepted {
-                    listener: id,
+                    listener,
                     conn: conn_id,
                 });
                 continue;
             }
-            if let (Event::Closed(_), Some(id)) = (event, listener)
+            if matches!(event, Event::Closed(_))
+                && listener.is_some()
                 && !conn.was_established()
                 && !conn.is_early()
             {
                 // Nobody has heard of it.
-                if let Some(of) = self.listeners.get_mut(&id.0) {
-                    of.on_failed();
-                }
+                of.into_iter().for_each(Listener::on_failed);
                 s.released = true;
             }
             if !s.released {

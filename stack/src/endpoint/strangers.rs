@@ -38,33 +38,14 @@ impl Default for StrangerLimit {
     }
 }
 
-/// How many strangers are served yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum StrangerBudget {
-    /// Nobody takes packets in batches.
-    Unlimited,
-    Left(u32),
-}
-
-impl StrangerBudget {
-    fn refill(&mut self, limit: StrangerLimit) {
-        let left = match *self {
-            Self::Unlimited => limit.burst,
-            Self::Left(left) => left.saturating_add(limit.per_batch).min(limit.burst),
-        };
-        *self = Self::Left(left);
-    }
-
-    fn take(&mut self) -> bool {
-        match self {
-            Self::Unlimited => true,
-            Self::Left(left) => {
-                let served = *left > 0;
-                *left = left.saturating_sub(1);
-                served
-            }
-        }
-    }
+/// A segment that may open a connection.
+pub(super) struct Knock<'h, 'p, T: TcpTypes> {
+    pub(super) now: Instant,
+    pub(super) tuple: FourTuple,
+    pub(super) listener: ListenerId,
+    pub(super) ecn: Ecn,
+    pub(super) tcp: &'h TcpHeader,
+    pub(super) payload: Text<'p, T>,
 }
 
 /// Resets and other answers to strangers waiting to be sent; more are not answered.
@@ -77,7 +58,8 @@ impl<T: TcpTypes> Endpoint<T> {
     pub fn begin_batch(&mut self) {
         self.cold.stats.change().batches += 1;
         if let Some(limit) = self.cold.config.strangers {
-            self.cold.strangers.refill(limit);
+            let left = (self.cold.strangers).map(|left| left.saturating_add(limit.per_batch));
+            self.cold.strangers = Some(left.unwrap_or(limit.burst).min(limit.burst));
         }
     }
 
@@ -91,44 +73,53 @@ impl<T: TcpTypes> Endpoint<T> {
         payload: Text<'_, T>,
     ) {
         // A RST asks for nothing.
-        if !tcp.flags.contains(Flags::RST) && !self.cold.strangers.take() {
-            self.cold.stats.change().strangers_dropped += 1;
-            return;
+        if !tcp.flags.contains(Flags::RST)
+            && let Some(left) = &mut self.cold.strangers
+        {
+            let Some(less) = left.checked_sub(1) else {
+                self.cold.stats.change().strangers_dropped += 1;
+                return;
+            };
+            *left = less;
         }
+        let len = payload.len();
         if sane_source(&tuple)
             && let Some(id) = self.cold.demux.listener(tuple.local)
             && let Some(listener) = self.cold.listeners.get_mut(&id)
         {
-            match listener.admit(tcp, self.cold.config.syn_cookies, now) {
-                // The peer tries again; an answer to a cookie comes with its data.
-                Admission::Open(_) if !self.has_memory() => {
-                    if let Some(listener) = self.cold.listeners.get_mut(&id) {
-                        listener.on_no_memory();
-                    }
-                    return self.drop_opening();
-                }
-                Admission::Cookie(_) if !self.has_memory() => return self.drop_opening(),
-                Admission::Open(config) => {
+            let admission = listener.admit(tcp, self.cold.config.syn_cookies, now);
+            let config = listener.tcp.clone();
+            let knock = Knock {
+                now,
+                tuple,
+                listener: id,
+                ecn: ip.ecn,
+                tcp,
+                payload,
+            };
+            match admission {
+                Admission::Open if self.has_memory() => {
                     let opening = self.opening(tuple, now);
-                    return self.open_for(now, opening, config, ListenerId(id), tcp, payload);
+                    return self.open_for(knock, config, opening);
                 }
-                Admission::Full => return self.drop_opening(),
-                Admission::Cookie(config) => return self.send_cookie(now, tuple, config, tcp),
-                Admission::MaybeCookie(config) => {
+                Admission::Cookie if self.cold.strays() < MAX_STRAY && self.has_memory() => {
+                    return self.send_cookie(knock, config);
+                }
+                Admission::Open | Admission::Cookie | Admission::Full => {
+                    return self.drop_opening(id);
+                }
+                Admission::MaybeCookie => {
                     if let Some(syn) = self.cold.cookies.open(&tuple, tcp, &config, now) {
+                        // The peer tries again: it comes with its data.
                         if self.has_memory() {
-                            let slot = self.open_cookie(now, tuple, config, id, tcp, &syn);
-                            if let Some(conn) = self.connection_in(slot) {
-                                conn.handle_segment(now, ip.ecn, tcp, payload);
-                            }
-                            self.after_input(slot);
+                            self.open_cookie(knock, config, &syn);
                         }
                         return;
                     }
                     self.cold.stats.change().cookies_failed += 1;
                     // What comes later than the answer to a cookie, which was lost or found no
                     // room: that comes again, unless a RST ended it.
-                    if payload.len() > 0 {
+                    if len > 0 {
                         return;
                     }
                 }
@@ -145,14 +136,22 @@ impl<T: TcpTypes> Endpoint<T> {
             return;
         }
         self.cold.stats.change().resets_sent += 1;
-        let (mut answer, reset) = reset_for(ip, tcp, payload.len());
-        answer.hop_limit = self.cold.config.tcp.hop_limit;
-        self.answer(answer, reset);
+        let answer = IpHeader {
+            src: ip.dst,
+            dst: ip.src,
+            ecn: Ecn::NotEct,
+            dscp: 0,
+            hop_limit: self.cold.config.tcp.hop_limit,
+        };
+        self.answer(answer, reset_for(tcp, len));
     }
 
-    /// A SYN is not answered: it comes again.
-    fn drop_opening(&mut self) {
+    /// A SYN for `listener` is not answered: it comes again.
+    fn drop_opening(&mut self, listener: ListenerId) {
         self.cold.stats.change().backlog_drops += 1;
+        if let Some(listener) = self.cold.listeners.get_mut(&listener) {
+            listener.stats.dropped += 1;
+        }
     }
 
     /// What answers a stranger leaves next, behind such answers before.
@@ -166,73 +165,47 @@ impl<T: TcpTypes> Endpoint<T> {
     /// initial sequence number beyond the old connection's, which a cookie does not have.
     /// Otherwise nothing happens. An answer would be worse than none: the peer would reset what it
     /// does not know, and end TIME-WAIT by that (RFC 1337); its SYN comes again.
-    pub(super) fn on_new_incarnation(
-        &mut self,
-        now: Instant,
-        slot: u32,
-        tuple: FourTuple,
-        listener: ListenerId,
-        syn: &TcpHeader,
-        payload: Text<'_, T>,
-    ) {
-        let cookies = self.cold.config.syn_cookies;
-        let has_memory = self.has_memory();
-        let admitted = (self.cold.listeners.get_mut(&listener.0))
-            .filter(|_| has_memory)
-            .and_then(|listener| listener.admit_again(cookies));
-        let Some(config) = admitted else {
-            return self.drop_opening();
+    pub(super) fn on_new_incarnation(&mut self, slot: u32, knock: Knock<'_, '_, T>) {
+        let (cookies, has_memory) = (self.cold.config.syn_cookies, self.has_memory());
+        let admitted = (self.cold.listeners.get(&knock.listener))
+            .filter(|listener| has_memory && listener.admits_again(cookies));
+        let Some(config) = admitted.map(|listener| listener.tcp.clone()) else {
+            return self.drop_opening(knock.listener);
         };
         self.cold.stats.change().time_wait_reuses += 1;
-        let mut opening = self.opening(tuple, now);
-        if let Some(conn) = self.slots[slot as usize].conn.as_ref() {
+        let mut opening = self.opening(knock.tuple, knock.now);
+        if let Some(conn) = self.slots.at(slot).conn.as_ref() {
             opening.iss = conn.next_incarnation_iss();
         }
         self.remove(slot);
-        self.open_for(now, opening, config, listener, syn, payload);
+        self.open_for(knock, config, opening);
     }
 
-    /// Open a connection for a SYN that `listener` admitted.
-    fn open_for(
-        &mut self,
-        now: Instant,
-        opening: Opening,
-        config: Arc<TcpConfig>,
-        listener: ListenerId,
-        syn: &TcpHeader,
-        payload: Text<'_, T>,
-    ) {
+    /// Open a connection for a SYN that was admitted.
+    fn open_for(&mut self, knock: Knock<'_, '_, T>, config: Arc<TcpConfig>, opening: Opening) {
         self.cold.opens.passive += 1;
-        let tuple = FourTuple::new(opening.local, opening.remote);
-        let how = self.judge_fast_open(listener.0, &tuple, syn, payload.len(), &config, now);
-        let mut conn = Connection::accept(config, opening, syn, now);
+        let how = self.judge_fast_open(&knock, &config);
+        let Knock { now, tcp, .. } = knock;
+        let mut conn = Connection::accept(config, opening, tcp, now);
         match how {
             FastOpening::Ordinary(answer) => {
-                conn.queue_syn_text(syn, payload);
+                conn.queue_syn_text(tcp, knock.payload);
                 if let Some(answer) = answer {
                     conn.answer_fast_open(answer, now);
                 }
             }
-            FastOpening::Early(answer) => conn.accept_early(syn, payload, answer, now),
+            FastOpening::Early(answer) => conn.accept_early(tcp, knock.payload, answer, now),
         }
-        let slot = self.add(tuple, conn, Some(listener), now);
+        let slot = self.add(knock.tuple, conn, Some(knock.listener), now);
         self.after_input(slot);
     }
 
     /// Answer a SYN with a cookie. The answer is that of a connection made for the purpose, so
     /// that it agrees with the one that will be.
-    fn send_cookie(
-        &mut self,
-        now: Instant,
-        tuple: FourTuple,
-        config: Arc<TcpConfig>,
-        syn: &TcpHeader,
-    ) {
-        if self.cold.strays() >= MAX_STRAY {
-            return self.drop_opening();
-        }
+    fn send_cookie(&mut self, knock: Knock<'_, '_, T>, config: Arc<TcpConfig>) {
+        let Knock { now, tuple, .. } = knock;
         self.cold.stats.change().cookies_sent += 1;
-        let syn = cookies::reduce(syn, &config, default_mss(tuple.remote.ip()));
+        let syn = cookies::reduce(knock.tcp, &config, default_mss(tuple.remote.ip()));
         let mut opening = self.opening(tuple, now);
         opening.iss = self.cold.cookies.make(&tuple, &syn, now);
         let mut conn = Connection::<T>::accept(config, opening, &syn, now);
@@ -245,33 +218,27 @@ impl<T: TcpTypes> Endpoint<T> {
         self.answer(ip, answer);
     }
 
-    /// The connection whose SYN-ACK was a cookie: its slot.
-    fn open_cookie(
-        &mut self,
-        now: Instant,
-        tuple: FourTuple,
-        config: Arc<TcpConfig>,
-        listener: u32,
-        ack: &TcpHeader,
-        syn: &TcpHeader,
-    ) -> u32 {
+    /// The connection whose SYN-ACK was a cookie, which has come back, begins.
+    fn open_cookie(&mut self, knock: Knock<'_, '_, T>, config: Arc<TcpConfig>, syn: &TcpHeader) {
+        let Knock { now, tuple, .. } = knock;
         self.cold.opens.passive += 1;
         self.cold.stats.change().cookies_accepted += 1;
-        if let Some(listener) = self.cold.listeners.get_mut(&listener) {
-            listener.on_cookie();
-        }
         let mut opening = self.opening(tuple, now);
-        opening.iss = ack.ack - 1;
+        opening.iss = knock.tcp.ack - 1;
         let mut conn = Connection::accept(config, opening, syn, now);
         // It went out before the connection was made; this only brings it up to date.
         conn.poll_transmit(now);
         conn.forget_when_syn_ack_was_sent();
-        self.add(tuple, conn, Some(ListenerId(listener)), now)
+        let slot = self.add(tuple, conn, Some(knock.listener), now);
+        if let Some(conn) = self.connection_in(slot) {
+            conn.handle_segment(now, knock.ecn, knock.tcp, knock.payload);
+        }
+        self.after_input(slot);
     }
 }
 
 /// The RST that answers a segment for which there is no connection (RFC 9293 section 3.10.7.1).
-fn reset_for(ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) -> (IpHeader, TcpHeader) {
+fn reset_for(tcp: &TcpHeader, payload_len: usize) -> TcpHeader {
     let mut reset = TcpHeader {
         src_port: tcp.dst_port,
         dst_port: tcp.src_port,
@@ -287,14 +254,7 @@ fn reset_for(ip: &IpHeader, tcp: &TcpHeader, payload_len: usize) -> (IpHeader, T
         reset.ack = tcp.seq + payload_len as u32 + syn + fin;
     }
     reset.options.timestamps = tcp.options.timestamps.map(|t| echo_only(t.val));
-    let answer = IpHeader {
-        src: ip.dst,
-        dst: ip.src,
-        ecn: Ecn::NotEct,
-        dscp: 0,
-        hop_limit: 64,
-    };
-    (answer, reset)
+    reset
 }
 
 /// What comes from a multicast, broadcast or unspecified address, or goes to one, is dropped

@@ -30,15 +30,6 @@ pub(super) struct Turns {
     patience: usize,
 }
 
-/// Slots whose turns are near.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Foreseen {
-    /// That of a turn soon.
-    pub(super) soon: u32,
-    /// That of one half as far, which was asked for before.
-    pub(super) sooner: u32,
-}
-
 impl Turns {
     /// For so many slots, of which each may have two turns a round.
     pub(super) fn of(slots: usize) -> Self {
@@ -63,19 +54,17 @@ impl Turns {
         turn & (self.order.len() - 1)
     }
 
-    /// It is the turn of `slot`: those whose turns are foreseen.
+    /// It is the turn of `slot`: whose turn comes soon, and whose in half that time, for whom was asked
+    /// before, where that is foreseen.
     #[inline]
-    pub(super) fn took(&mut self, slot: u32) -> Option<Foreseen> {
+    pub(super) fn took(&mut self, slot: u32) -> Option<[u32; 2]> {
         if self.next.is_multiple_of(LOOKED_AT) {
             self.look_at(slot);
         }
         let now = self.place(self.next);
         self.order[now] = slot;
         let after = |turns| self.order[self.place(self.before.wrapping_add(turns))];
-        let foreseen = (self.trust >= TRUSTED).then(|| Foreseen {
-            soon: after(AHEAD),
-            sooner: after(AHEAD / 2),
-        });
+        let foreseen = (self.trust >= TRUSTED).then(|| [AHEAD, AHEAD / 2].map(after));
         self.next = self.next.wrapping_add(1);
         self.before = self.before.wrapping_add(1);
         foreseen
@@ -144,7 +133,7 @@ mod tests {
             let ahead = AHEAD as u32;
             if let Some(f) = turns.took(slot(n)) {
                 let (soon, sooner) = (slot(n + ahead), slot(n + ahead / 2));
-                assert_eq!(f, Foreseen { soon, sooner });
+                assert_eq!(f, [soon, sooner]);
                 foreseen += 1;
             }
         }
@@ -172,7 +161,7 @@ mod tests {
             let slot = order[n];
             right += u32::from(turn - recent[slot as usize] < 4 * AHEAD);
             if let Some(f) = turns.took(slot) {
-                recent[f.soon as usize] = turn;
+                recent[f[0] as usize] = turn;
             }
         }
         assert!(right > 90_000, "{right}");

@@ -5,6 +5,7 @@ use super::{Capabilities, Medium, Offload, PartialChecksum, Segmentation, TxFram
 use crate::buffer::BytesView;
 use crate::conn::{Output, Packet};
 use crate::endpoint::NextOutput;
+use crate::endpoint::demux::FourTuple;
 use crate::neighbor::{Resolution, Solicitation};
 use crate::siphash::SipKey;
 use crate::wire::arp::{ArpOperation, ArpPacket};
@@ -17,7 +18,7 @@ use crate::wire::{
     EmitError, HeadChecksum, Headers, IcmpError, IcmpErrorKind, IpHeader, QuotedSegment, TcpHeader,
 };
 use narrows_congestion::{ByteCount, Instant};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// The purpose of the key of flow labels; `Secrets` has the lower ones.
 const FLOW_LABELS: u64 = 6;
@@ -140,13 +141,13 @@ impl Link {
     /// keyed hash, so that labels are spread evenly and nobody else can tell the next one. Never 0,
     /// which is none.
     fn flow_label(&self, ip: &IpHeader, tcp: &TcpHeader) -> Option<u32> {
-        let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) else {
+        if ip.dst.is_ipv4() {
             return None;
-        };
-        let halves = |addr: Ipv6Addr| ((addr.to_bits() >> 64) as u64, addr.to_bits() as u64);
-        let (src, dst) = (halves(src), halves(dst));
-        let ports = u64::from(tcp.src_port) << 16 | u64::from(tcp.dst_port);
-        let hash = self.flow_labels.sip24([src.0, src.1, dst.0, dst.1, ports]);
+        }
+        let to = FourTuple::of(ip, tcp);
+        let hash = self
+            .flow_labels
+            .sip24(FourTuple::new(to.remote, to.local).words());
         Some((hash % 0xf_ffff) as u32 + 1)
     }
 }
