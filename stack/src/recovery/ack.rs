@@ -334,7 +334,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.on_loss_found(bytes, self.flight_before(seen, now), trace);
         } else if self.rare.lost_beyond && self.episode.is_settled() {
             // The episode is over in which that was found.
-            cold_path();
             self.answer_for_next_window(self.flight_before(seen, now), trace);
         }
         // ECN: at most one reduction per window (RFC 3168 section 6.1.2). An ACK of no more than

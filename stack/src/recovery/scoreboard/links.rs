@@ -25,7 +25,8 @@ impl Scoreboard {
     }
 
     pub(super) fn record(&self, id: u32) -> Option<&Record> {
-        (self.records.get(self.index(id))).filter(|_| id != NIL)
+        let index = (id != NIL).then(|| self.index(id))?;
+        self.records.get(index)
     }
 
     /// That record as it is told.
