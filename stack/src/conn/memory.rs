@@ -84,11 +84,15 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// What the buffers do not charge themselves.
+    #[inline]
     pub(super) fn recharge(&mut self) {
-        if self.charge.ledger().is_none() {
-            return;
+        if self.charge.ledger().is_some() {
+            self.charge_anew();
         }
-        cold_path();
+    }
+
+    #[cold]
+    fn charge_anew(&mut self) {
         let extra = self.records(self.snd.record_limit().max(RECORDS)) - ALWAYS;
         let ranges = ByteCount::new(self.ooo.memory() as u64);
         self.charge.set(Self::LEAST + extra + ranges);

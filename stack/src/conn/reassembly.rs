@@ -8,6 +8,7 @@ use super::few::Few;
 use crate::wire::{SackBlock, SackBlocks, Seq};
 use core::cmp::Ordering;
 use core::ops::Range;
+use narrows_congestion::hint::cold_path;
 
 /// What [`Reassembly::insert`] made of a segment's text.
 #[must_use]
@@ -182,9 +183,12 @@ impl Reassembly {
                 end: to_seq(range.end),
             })
         };
-        let dsack = disorder.dsack.take();
-        let told = usize::from(dsack.is_some_and(&mut report));
-        disorder.recent.last(max.min(4) - told, |start| {
+        let mut most = max.min(4);
+        if let Some(dsack) = disorder.dsack.take() {
+            cold_path();
+            most -= usize::from(report(dsack));
+        }
+        disorder.recent.last(most, |start| {
             if let Some(held) = disorder.held.get(Place(start)) {
                 report(start..held.end);
             }

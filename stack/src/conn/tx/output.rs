@@ -176,11 +176,13 @@ impl<T: TcpTypes> Connection<T> {
                     let start = self.snd.nxt();
                     let probe = start + len > self.snd.una() + self.window.wnd();
                     if probe {
+                        cold_path();
                         self.rare.probe_sent = Sparse::some(start);
                     }
                     let begun = self.new_segment(len, fin, probe, now);
                     self.put_data(begun, now, out);
                     if let NextProbe::Payload(_) = next {
+                        cold_path();
                         self.snd.on_mtu_probe(start);
                     }
                     return Some(Emitted::MoreMayFollow);
