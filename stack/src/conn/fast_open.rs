@@ -11,6 +11,15 @@ use crate::wire::{FastOpenOption, Seq, TcpHeader};
 use core::ops::Range;
 use narrows_congestion::{Duration, Instant};
 
+/// Whose Fast Open it is.
+#[derive(Clone, Debug)]
+pub(super) enum Side {
+    /// Nobody's: an ordinary handshake.
+    Neither,
+    Client(Box<Client>),
+    Server(Box<Server>),
+}
+
 /// Fast Open of an active open.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
@@ -80,7 +89,7 @@ impl<T: TcpTypes> Connection<T> {
         } else {
             FastOpenStatus::Requested
         };
-        self.handshake.client = Some(Box::new(Client {
+        self.handshake.side = Side::Client(Box::new(Client {
             start,
             sent: 0,
             too_big: false,
@@ -96,18 +105,24 @@ impl<T: TcpTypes> Connection<T> {
     /// What is known of an active open, where it is used; asking makes no box.
     fn client_mut(&mut self) -> Option<(&mut FastOpenStatus, &mut Client)> {
         let handshake = self.handshake.changed()?;
-        Some((&mut handshake.fast_open, handshake.client.as_mut()?))
+        match &mut handshake.side {
+            Side::Client(client) => Some((&mut handshake.fast_open, client)),
+            Side::Neither | Side::Server(_) => None,
+        }
     }
 
     /// The same of a passive open.
     fn server_mut(&mut self) -> Option<&mut Server> {
-        self.handshake.changed()?.server.as_deref_mut()
+        match &mut self.handshake.changed()?.side {
+            Side::Server(server) => Some(server),
+            Side::Neither | Side::Client(_) => None,
+        }
     }
 
     /// Bytes of data that the SYN can still take along.
     pub fn syn_room(&self) -> u64 {
-        match &self.handshake.client {
-            Some(client) if self.fast_open() == FastOpenStatus::Waiting => {
+        match &self.handshake.side {
+            Side::Client(client) if self.fast_open() == FastOpenStatus::Waiting => {
                 u64::from(client.start.room).saturating_sub(self.send_buf.end())
             }
             _ => 0,
@@ -136,9 +151,9 @@ impl<T: TcpTypes> Connection<T> {
             return;
         }
         let handshake = &mut *self.handshake;
-        let option = match (self.state, &handshake.client, &handshake.server) {
-            (State::SynSent, Some(client), _) if !client.too_big => client.start.option,
-            (State::SynReceived(Origin::Passive), _, Some(server)) => server.answer,
+        let option = match (self.state, &handshake.side) {
+            (State::SynSent, Side::Client(client)) if !client.too_big => client.start.option,
+            (State::SynReceived(Origin::Passive), Side::Server(server)) => server.answer,
             _ => return,
         };
         if let Some(option) = option {
@@ -146,13 +161,13 @@ impl<T: TcpTypes> Connection<T> {
             if tcp.options.wire_len() > MAX_OPTIONS_LEN {
                 // No room: an ordinary handshake.
                 tcp.options.unknown = None;
-                if handshake.client.is_some() {
+                if let Side::Client(_) = handshake.side {
                     handshake.fast_open = FastOpenStatus::Unused;
                 }
                 return;
             }
         }
-        if let Some(client) = &mut handshake.client
+        if let Side::Client(client) = &mut handshake.side
             && client.start.takes_data()
         {
             let len = queued.min(u64::from(client.start.room));
@@ -167,10 +182,10 @@ impl<T: TcpTypes> Connection<T> {
 
     /// SEG.ACK acknowledges our SYN, and nothing that was not sent with or after it.
     pub(super) fn acknowledges_syn(&self, ack: Seq) -> bool {
-        let sent = match (&self.handshake.client, &self.handshake.server) {
-            (Some(client), _) => client.sent,
-            (None, Some(_)) => self.snd.nxt().saturating_sub(1),
-            (None, None) => 0,
+        let sent = match &self.handshake.side {
+            Side::Client(client) => client.sent,
+            Side::Server(_) => self.snd.nxt().saturating_sub(1),
+            Side::Neither => 0,
         };
         u64::from(ack.since(self.iss + 1)) <= sent
     }
@@ -252,7 +267,7 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     fn serve_fast_open(&mut self, answer: Option<FastOpenOption>, stage: Stage, since: Instant) {
-        self.handshake.server = Some(Box::new(Server {
+        self.handshake.side = Side::Server(Box::new(Server {
             answer,
             stage,
             told: false,
@@ -285,8 +300,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The user has this connection, though its handshake may not be complete.
     pub(crate) fn is_early(&self) -> bool {
-        let server = self.handshake.server.as_ref();
-        server.is_some_and(|server| server.stage != Stage::Ordinary)
+        matches!(&self.handshake.side, Side::Server(server) if server.stage != Stage::Ordinary)
     }
 
     /// Whether the user has been told of an early connection; it has from now on.

@@ -1,6 +1,6 @@
 //! Opening a connection: our SYN, the peer's, and what they agree on (RFC 9293 section 3.5).
 
-use super::fast_open::{Client, Server};
+use super::fast_open::Side;
 use super::icmp::SoftError;
 use super::rx::Heard;
 use super::state::{CloseReason, Origin, State};
@@ -40,8 +40,7 @@ begins! {
         /// TSval of a segment that a RST answers in SYN-SENT.
         pub(super) refused_tsval: Option<u32> = None,
         pub(super) fast_open: FastOpenStatus = FastOpenStatus::Unused,
-        pub(super) client: Option<Box<Client>> = None,
-        pub(super) server: Option<Box<Server>> = None,
+        pub(super) side: Side = Side::Neither,
         /// When it was given up.
         pub(super) over_at: Instant = Instant::ZERO,
     }
@@ -315,8 +314,7 @@ impl<T: TcpTypes> Connection<T> {
     /// All is told of the handshake; of an ordinary one nothing needs to be kept.
     pub(super) fn forget_handshake(&mut self) {
         let of = &*self.handshake;
-        let ordinary = of.client.is_none() && of.server.is_none();
-        if of.retries == 0 && of.asked_again == 0 && ordinary {
+        if of.retries == 0 && of.asked_again == 0 && matches!(of.side, Side::Neither) {
             self.handshake.forget();
         }
     }
