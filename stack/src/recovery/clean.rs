@@ -5,7 +5,7 @@
 
 use super::ack::{BURST, Delivered};
 use super::episode::Episode;
-use super::scoreboard::AbsSeq;
+use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use crate::trace::Trace;
 use narrows_congestion::hint::cold_path;
@@ -48,33 +48,38 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         sample.rtt = newest.map(|s| now.since(s.sent_at));
         sample.round_start = round_start;
         self.tell_of_delivery(&mut sample, self.cwnd_limited_since(prior_una), now);
-        let enough = !self.heeds_progress
-            || (self.policy.sack
-                && newest.is_some_and(|newest| {
-                    cold_path();
-                    self.detector.on_progress(&newest, now, &self.rtt)
-                }));
-        if !enough {
-            cold_path();
-            let mut seen = Delivered::to(prior_una);
-            (seen.advanced, seen.bytes) = (true, delivered);
-            (seen.newest, seen.round_start) = (newest, round_start);
-            self.judge_progress(&seen, now, trace);
-        }
+        let enough = !self.heeds_progress || self.heed_progress(&sample, &newest, now, trace);
         // The round trip was measured just now, and no probe was under way; a loss may have been found.
         if self.restart_rto(now) {
             self.arm_pto_if(now, |s| enough || s.may_probe());
         }
     }
 
-    /// The loss detector judges what a [clean](Self::is_clean) ACK delivered.
+    /// The loss detector hears of what a [clean](Self::is_clean) ACK delivered, `newest` of it last, and
+    /// judges it unless that is enough. Whether it is.
     #[inline(never)]
-    fn judge_progress(&mut self, seen: &Delivered, now: Instant, trace: &mut impl Trace) {
-        let lost = self.judgement(|s| s.judge(seen, seen.newest, false, now));
-        if let Some(bytes) = lost {
-            self.on_loss_found(bytes, self.flight_before(seen, now), trace);
-            self.tell_reduction(seen, lost);
+    fn heed_progress(
+        &mut self,
+        sample: &AckSample,
+        newest: &Option<SentSegment>,
+        now: Instant,
+        trace: &mut impl Trace,
+    ) -> bool {
+        if self.policy.sack
+            && let Some(newest) = newest
+            && self.detector.on_progress(newest, now, &self.rtt)
+        {
+            return true;
         }
+        let mut seen = Delivered::to(self.una() - sample.acked.get());
+        (seen.advanced, seen.bytes) = (true, sample.delivered);
+        (seen.newest, seen.round_start) = (*newest, sample.round_start);
+        let lost = self.judgement(|s| s.judge(&seen, seen.newest, false, now));
+        if let Some(bytes) = lost {
+            self.on_loss_found(bytes, self.flight_before(&seen, now), trace);
+            self.tell_reduction(&seen, lost);
+        }
+        false
     }
 
     /// SND.UNA has moved: what was measured of the round trip (RFC 6298 section 3), and nothing
