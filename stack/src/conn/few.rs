@@ -64,7 +64,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
         }
     }
 
-    #[inline(never)]
+    #[inline(never)] // Which list it is costs each place that asks more than the call.
     pub(super) fn get(&self, key: K) -> Option<V> {
         match self.listed() {
             Ok(list) => list.iter().find(|e| e.0 == key).map(|e| e.1),
