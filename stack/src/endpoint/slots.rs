@@ -3,7 +3,6 @@
 use super::chunks::{Cell, LAST, NOT_QUEUED, Slot};
 use super::cold::Cold;
 use super::demux::{FourTuple, LastFound};
-use super::listen::Listener;
 use super::metrics::PathMetrics;
 use super::ports::EphemeralPorts;
 use super::{ConnId, Endpoint, EndpointEvent, Events, ListenerId};
@@ -265,7 +264,9 @@ impl<T: TcpTypes> Cold<T> {
                 && !conn.is_early()
             {
                 // Nobody has heard of it.
-                of.into_iter().for_each(Listener::on_failed);
+                if let Some(of) = of {
+                    of.on_failed();
+                }
                 s.released = true;
             }
             if !s.released {

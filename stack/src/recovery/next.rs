@@ -124,7 +124,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Until when pacing holds back the next segment, or one that is `new` a mark does, if they do.
     #[inline]
-    pub(super) fn waits_until(&self, now: Instant, new: bool) -> Option<Instant> {
+    fn waits_until(&self, now: Instant, new: bool) -> Option<Instant> {
         let asked = self.asked()?;
         cold_path();
         let paced = asked.pacer.as_ref().and_then(|pacer| pacer.next_send(now));
@@ -220,26 +220,5 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let records = self.policy.max_segments.saturating_sub(self.board.len());
         let allowance = self.allowance(self.board.pipe()).get();
         (allowance / self.mss.get().max(1)).min(records as u64)
-    }
-
-    /// `count` full segments of new data leave, no more than
-    /// [`full_segments`](Self::full_segments) said.
-    pub fn on_sent_full(&mut self, count: u64, now: Instant) {
-        if count == 0 {
-            return;
-        }
-        let (start, idle) = (self.nxt(), self.is_idle());
-        self.board
-            .push_burst(count, self.mss, now, self.rate.delivered());
-        self.rate
-            .on_sent((start, self.nxt()), now, idle, || self.board.pipe());
-        self.segments += count;
-        self.last_sent_at = now;
-        let bytes = self.mss * count;
-        self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
-        if self.rto_at.is_none() {
-            self.arm_rto(now);
-        }
-        self.arm_pto(now);
     }
 }
