@@ -43,7 +43,10 @@ impl Sum {
 
     fn of_some(bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
-        let sum = Self(words::add_up(words)) + Self(fewer_than_a_word(rest));
+        let mut sum = Self(words::add_up(words));
+        if !rest.is_empty() {
+            sum = sum + Self(fewer_than_a_word(rest));
+        }
         match cfg!(target_endian = "little") {
             true => sum.swapped(),
             false => sum,
@@ -72,23 +75,18 @@ impl Sum {
     #[inline]
     pub fn copy(src: &[u8], dst: &mut [u8]) -> Self {
         assert_eq!(src.len(), dst.len(), "copy between different lengths");
-        match src {
-            [] => Self::ZERO,
-            _ => Self::copy_some(src, dst),
+        if src.len() > BLOCK {
+            return Self::copy_blocks(src, dst);
         }
+        dst.copy_from_slice(src);
+        // Not of `dst`, whose bytes may still be on their way to the cache.
+        Self::of(src)
     }
 
-    fn copy_some(src: &[u8], dst: &mut [u8]) -> Self {
-        let one = |from: &[u8], to: &mut [u8]| {
-            to.copy_from_slice(from);
-            // Not of `to`, whose bytes may still be on their way to the cache.
-            Self::of(from)
-        };
-        if src.len() <= BLOCK {
-            return one(src, dst);
-        }
+    #[inline(never)]
+    fn copy_blocks(src: &[u8], dst: &mut [u8]) -> Self {
         let blocks = src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK));
-        blocks.fold(Self::ZERO, |sum, (from, to)| sum + one(from, to))
+        blocks.fold(Self::ZERO, |sum, (from, to)| sum + Self::copy(from, to))
     }
 
     /// The sum of the pseudo-header of a segment of `len` bytes of TCP header and text

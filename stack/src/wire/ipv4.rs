@@ -3,6 +3,7 @@
 use super::checksum::{ChecksumPolicy, Sum};
 use super::error::{EmitError, Layer, ParseError, room, split_header};
 use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
+use super::tcp::put_words;
 use core::net::{IpAddr, Ipv4Addr};
 
 /// Bytes of a header without options.
@@ -107,24 +108,29 @@ pub(super) fn emit(
     segment_len: usize,
     buf: &mut [u8],
 ) -> Result<usize, EmitError> {
+    let words = words(ip, src, dst, protocol, segment_len)?;
+    put_words(&words, room(buf, FIXED_LEN)?.as_chunks_mut().0);
+    Ok(FIXED_LEN)
+}
+
+/// The words of that header.
+#[inline]
+pub(super) fn words(
+    ip: &IpHeader,
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    protocol: u8,
+    segment_len: usize,
+) -> Result<[u32; FIXED_LEN / 4], EmitError> {
     let total = FIXED_LEN + segment_len;
     let total_len = u16::try_from(total).map_err(|_| EmitError::PacketTooLong(total))?;
-    let mut h = [0; FIXED_LEN];
-    h[0] = VERSION_AND_LEN;
-    h[1] = ip.traffic_class();
-    h[2..4].copy_from_slice(&total_len.to_be_bytes());
-    h[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
-    h[8] = ip.hop_limit;
-    h[9] = protocol;
-    h[12..16].copy_from_slice(&src.octets());
-    h[16..20].copy_from_slice(&dst.octets());
-    let sum = Sum::from(u16::from_be_bytes([h[0], h[1]]))
-        + Sum::from(total_len)
-        + Sum::from(DONT_FRAGMENT)
-        + Sum::from(u16::from_be_bytes([h[8], h[9]]))
-        + Sum::from(src.to_bits())
-        + Sum::from(dst.to_bits());
-    h[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
-    room(buf, FIXED_LEN)?.copy_from_slice(&h);
-    Ok(FIXED_LEN)
+    let mut words = [
+        u32::from_be_bytes([VERSION_AND_LEN, ip.traffic_class(), 0, 0]) | u32::from(total_len),
+        DONT_FRAGMENT.into(),
+        u32::from_be_bytes([ip.hop_limit, protocol, 0, 0]),
+        src.to_bits(),
+        dst.to_bits(),
+    ];
+    words[2] |= u32::from(Sum::of_words(words).checksum());
+    Ok(words)
 }

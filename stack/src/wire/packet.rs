@@ -4,8 +4,8 @@ use super::checksum::Sum;
 use super::error::{EmitError, Layer, ParseError, room};
 use super::ip::IpHeader;
 use super::options::OptionPolicy;
-use super::plain::{Head, Headers, PlainSegment};
-use super::tcp::TcpHeader;
+use super::plain::{Headers, PlainSegment};
+use super::tcp::{CHECKSUM_AT, TcpHeader};
 use crate::buffer::synthetic::fill_pattern;
 use crate::buffer::{Bytes, BytesView, Payload, Synthetic};
 use std::borrow::Cow;
@@ -39,6 +39,9 @@ impl EmitPayload for &[u8] {
 impl EmitPayload for BytesView<'_> {
     fn write_and_sum(&self, dst: &mut [u8]) -> Sum {
         let [first, second] = self.slices();
+        if second.is_empty() {
+            return Sum::copy(first, dst);
+        }
         let (head, tail) = dst.split_at_mut(first.len());
         Sum::copy(first, head).then(first.len(), Sum::copy(second, tail))
     }
@@ -115,6 +118,17 @@ pub enum HeadChecksum {
     Partial,
 }
 
+impl HeadChecksum {
+    /// The field, of the sums of the pseudo-header and of the header.
+    #[inline]
+    pub(super) fn field(self, pseudo: Sum, header: Sum) -> u16 {
+        match self {
+            Self::Full(payload) => (pseudo + header + payload).checksum(),
+            Self::Partial => pseudo.fold(),
+        }
+    }
+}
+
 impl Headers<'_> {
     /// Write these headers and `payload` with their checksums to the front of `buf`; how many
     /// bytes. The payload is summed as it is copied.
@@ -123,15 +137,15 @@ impl Headers<'_> {
     /// Why it cannot be written; see [`EmitError`].
     #[inline]
     pub fn emit(&self, payload: &impl EmitPayload, buf: &mut [u8]) -> Result<usize, EmitError> {
-        let head = self.put(payload.len(), payload.len(), buf)?;
-        let total = head.len + payload.len();
-        let text = &mut buf[head.len..total];
+        let text = payload.len();
         let sum = match text {
-            [] => head.pseudo + head.header,
-            _ => head.pseudo + head.header + payload.write_and_sum(text),
+            0 => Sum::ZERO,
+            _ => {
+                let len = self.wire_len();
+                payload.write_and_sum(&mut room(buf, len + text)?[len..])
+            }
         };
-        head.put_checksum(sum.checksum(), buf);
-        Ok(total)
+        Ok(self.emit_head(text, HeadChecksum::Full(sum), buf)? + text)
     }
 
     /// Write these headers, of a packet with `payload_len` bytes of payload, to the front of `buf`;
@@ -146,47 +160,52 @@ impl Headers<'_> {
         checksum: HeadChecksum,
         buf: &mut [u8],
     ) -> Result<usize, EmitError> {
-        let head = self.put(payload_len, 0, buf)?;
-        let field = match checksum {
-            HeadChecksum::Full(payload) => (head.pseudo + head.header + payload).checksum(),
-            HeadChecksum::Partial => head.pseudo.fold(),
-        };
-        head.put_checksum(field, buf);
-        Ok(head.len)
+        match *self {
+            Headers::Plain(segment) => segment.emit_head(payload_len, checksum, buf),
+            Headers::Sack(..) | Headers::Any(..) => {
+                self.at_length(move |ip, tcp| emit_any_head(ip, tcp, payload_len, checksum, buf))
+            }
+        }
     }
 
-    /// Writes them where there is room for so many bytes more.
+    /// Bytes of the headers.
     #[inline]
-    fn put(&self, payload_len: usize, more: usize, buf: &mut [u8]) -> Result<Head, EmitError> {
+    fn wire_len(&self) -> usize {
         match *self {
-            Headers::Plain(segment) => segment.put(payload_len, more, buf),
-            Headers::Sack(..) => {
-                let (ip, tcp) = self.whole();
-                put_any(&ip, &tcp, payload_len, more, buf)
+            Headers::Plain(segment) => segment.wire_len(),
+            Headers::Sack(..) | Headers::Any(..) => {
+                self.at_length(|ip, tcp| ip.wire_len() + tcp.wire_len())
             }
-            Headers::Any(ip, tcp) => put_any(ip, tcp, payload_len, more, buf),
         }
+    }
+
+    /// What `take` makes of them at their full length.
+    #[inline(never)]
+    fn at_length<R>(&self, take: impl FnOnce(&IpHeader, &TcpHeader) -> R) -> R {
+        if let Headers::Any(ip, tcp) = *self {
+            return take(ip, tcp);
+        }
+        let (ip, tcp) = self.whole();
+        take(&ip, &tcp)
     }
 }
 
-#[inline(never)]
-fn put_any(
+fn emit_any_head(
     ip: &IpHeader,
     tcp: &TcpHeader,
     payload_len: usize,
-    more: usize,
+    checksum: HeadChecksum,
     buf: &mut [u8],
-) -> Result<Head, EmitError> {
+) -> Result<usize, EmitError> {
     let segment_len = tcp.wire_len() + payload_len;
-    let ip_len = ip.emit(segment_len, buf)?;
-    room(buf, ip_len + tcp.wire_len() + more)?;
-    let header_len = tcp.emit(&mut buf[ip_len..])?;
-    Ok(Head {
-        tcp_at: ip_len,
-        len: ip_len + header_len,
-        pseudo: Sum::pseudo_header(ip.src, ip.dst, segment_len),
-        header: Sum::of(&buf[ip_len..ip_len + header_len]),
-    })
+    let out = room(buf, ip.wire_len() + tcp.wire_len())?;
+    let at = ip.emit(segment_len, out)?;
+    let segment = &mut out[at..];
+    let len = tcp.emit(segment)?;
+    let pseudo = Sum::pseudo_header(ip.src, ip.dst, segment_len);
+    let field = checksum.field(pseudo, Sum::of(segment));
+    segment[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&field.to_be_bytes());
+    Ok(at + len)
 }
 
 /// Write a packet of these parts with its checksums to the front of `buf`; how many bytes. The

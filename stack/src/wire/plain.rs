@@ -5,6 +5,7 @@ use super::checksum::{ChecksumPolicy, Sum};
 use super::error::{EmitError, room};
 use super::ip::{Ecn, IpHeader, PROTOCOL_TCP};
 use super::options::{ALIGNED_TIMESTAMPS, SackBlocks, Timestamps};
+use super::packet::HeadChecksum;
 use super::tcp::{PlainHeader, TcpHeader, put_words};
 use super::{ipv4, tcp};
 use std::net::{IpAddr, Ipv4Addr};
@@ -114,14 +115,35 @@ impl PlainSegment {
             }
             Some(_) => return None,
         };
+        let src = Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]);
+        let dst = Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]);
+        // Before the fields are read, which would wait for it in memory.
+        if checksum == ChecksumPolicy::Verify {
+            // All ones in either byte order.
+            let header = Sum::of_words(ip.as_chunks().0.iter().copied().map(u32::from_ne_bytes));
+            let segment_len = usize::from(total_len) - ipv4::FIXED_LEN;
+            let pseudo = Sum::pseudo_header_v4(src, dst, segment_len);
+            let sum = match body {
+                None => Sum::of(segment),
+                // The header has whole words.
+                Some(body) => Sum::of(segment) + Sum::of(body),
+            };
+            if !header.is_valid() || !(pseudo + sum).is_valid() {
+                return None;
+            }
+        }
         let (fixed, rest) = segment.split_first_chunk::<{ tcp::FIXED_LEN }>()?;
         let (timestamps, text) = match usize::from(fixed[12] >> 4) * 4 {
             tcp::FIXED_LEN => (None, rest),
-            WITH_TIMESTAMPS => {
+            tcp::WITH_TIMESTAMPS => {
                 let (options, text) = rest.split_first_chunk::<12>()?;
-                let [ALIGNED_TIMESTAMPS, val, ecr] = *options.as_chunks().0 else {
+                let [kinds, val, ecr] = *options.as_chunks().0 else {
                     return None;
                 };
+                // As one word, which a pattern would look at byte by byte.
+                if kinds != ALIGNED_TIMESTAMPS {
+                    return None;
+                }
                 let [val, ecr] = [val, ecr].map(u32::from_be_bytes);
                 (Some(Timestamps { val, ecr }), text)
             }
@@ -136,88 +158,56 @@ impl PlainSegment {
             timestamps,
             ..PlainHeader::read(fixed)
         };
-        let urgent = fixed[18] | fixed[19];
+        let urgent = u16::from_be_bytes([fixed[18], fixed[19]]);
         if tcp.src_port == 0 || tcp.dst_port == 0 || urgent != 0 {
             return None;
         }
         let parsed = Self {
-            src: Ipv4Addr::new(ip[12], ip[13], ip[14], ip[15]),
-            dst: Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]),
+            src,
+            dst,
             tcp,
             ecn: Ecn::from_bits(ip[1]),
             dscp: ip[1] >> 2,
             hop_limit: ip[8],
         };
-        if checksum == ChecksumPolicy::Verify {
-            let words = ip.as_chunks().0.iter();
-            let header = Sum::of_words(words.map(|word| u32::from_be_bytes(*word)));
-            let segment_len = usize::from(total_len) - ipv4::FIXED_LEN;
-            let pseudo = Sum::pseudo_header_v4(parsed.src, parsed.dst, segment_len);
-            let sum = match body {
-                None => Sum::of(segment),
-                // The header has whole words.
-                Some(body) => Sum::of(segment) + Sum::of(body),
-            };
-            if !header.is_valid() || !(pseudo + sum).is_valid() {
-                return None;
-            }
-        }
         Some((parsed, text))
     }
 
-    /// Write the headers with 0 for the checksum of TCP, where there is room for so many bytes more.
+    /// Bytes of the headers.
     #[inline]
-    pub(super) fn put(
+    pub(super) const fn wire_len(&self) -> usize {
+        ipv4::FIXED_LEN + self.tcp.wire_len()
+    }
+
+    /// As [`Headers::emit_head`].
+    #[inline(always)] // What comes of it is three words, which would go through memory.
+    pub(super) fn emit_head(
         &self,
         payload_len: usize,
-        more: usize,
+        checksum: HeadChecksum,
         buf: &mut [u8],
-    ) -> Result<Head, EmitError> {
-        let len = match self.tcp.timestamps {
-            None => tcp::FIXED_LEN,
-            Some(_) => WITH_TIMESTAMPS,
-        };
-        let (src, dst, segment_len) = (self.src, self.dst, len + payload_len);
-        let ip_len = ipv4::emit(&self.ip_header(), src, dst, PROTOCOL_TCP, segment_len, buf)?;
-        let header = &mut room(buf, ip_len + len + more)?[ip_len..ip_len + len];
-        let (out, options) = header
-            .as_chunks_mut::<4>()
-            .0
-            .split_at_mut(tcp::FIXED_LEN / 4);
-        let mut sum = put_words(&self.tcp.words(len, 0), out);
+    ) -> Result<usize, EmitError> {
+        let (src, dst, len) = (self.src, self.dst, self.tcp.wire_len());
+        let out = room(buf, self.wire_len())?;
+        let (ip, tcp) = out.as_chunks_mut().0.split_at_mut(ipv4::FIXED_LEN / 4);
+        let (fixed, options) = tcp.split_at_mut(tcp::FIXED_LEN / 4);
+        let segment_len = len + payload_len;
+        put_words(
+            &ipv4::words(&self.ip_header(), src, dst, PROTOCOL_TCP, segment_len)?,
+            ip,
+        );
+        let mut words = self.tcp.words(len, 0);
+        let mut header = Sum::of_words(words);
         if let Some(Timestamps { val, ecr }) = self.tcp.timestamps
             && let Some(options) = options.first_chunk_mut::<3>()
         {
-            sum = sum + put_words(&[u32::from_be_bytes(ALIGNED_TIMESTAMPS), val, ecr], options);
+            let timestamps = [u32::from_be_bytes(ALIGNED_TIMESTAMPS), val, ecr];
+            header = header + Sum::of_words(timestamps);
+            put_words(&timestamps, options);
         }
-        Ok(Head {
-            tcp_at: ip_len,
-            len: ip_len + len,
-            pseudo: Sum::pseudo_header_v4(src, dst, segment_len),
-            header: sum,
-        })
+        let pseudo = Sum::pseudo_header_v4(src, dst, segment_len);
+        words[tcp::CHECKSUM_AT / 4] = u32::from(checksum.field(pseudo, header)) << 16;
+        put_words(&words, fixed);
+        Ok(self.wire_len())
     }
 }
-
-/// The headers of a packet, written but for the checksum of TCP.
-pub(super) struct Head {
-    /// Where the TCP header begins.
-    pub(super) tcp_at: usize,
-    /// Bytes of all headers.
-    pub(super) len: usize,
-    /// The sum of the pseudo-header.
-    pub(super) pseudo: Sum,
-    /// The sum of the TCP header.
-    pub(super) header: Sum,
-}
-
-impl Head {
-    #[inline]
-    pub(super) fn put_checksum(&self, checksum: u16, buf: &mut [u8]) {
-        let at = self.tcp_at + tcp::CHECKSUM_AT;
-        buf[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
-    }
-}
-
-/// Bytes of a TCP header with timestamps.
-const WITH_TIMESTAMPS: usize = tcp::FIXED_LEN + 12;

@@ -1,6 +1,5 @@
 //! The TCP header (RFC 9293 section 3.1), parsed once into a checked type.
 
-use super::checksum::Sum;
 use super::error::{EmitError, Layer, ParseError, room, split_header};
 use super::options::{OptionPolicy, SackBlocks, TcpOptions, Timestamps};
 use super::seq::Seq;
@@ -137,6 +136,9 @@ pub struct PlainHeader {
 
 /// Bytes of a header without options.
 pub(super) const FIXED_LEN: usize = 20;
+
+/// Bytes of one with timestamps and no other option.
+pub(super) const WITH_TIMESTAMPS: usize = FIXED_LEN + 12;
 
 /// Where the checksum lies in the header.
 pub(super) const CHECKSUM_AT: usize = 16;
@@ -278,6 +280,15 @@ impl PlainHeader {
         }
     }
 
+    /// Bytes of the header on the wire.
+    #[inline]
+    pub(super) const fn wire_len(&self) -> usize {
+        match self.timestamps {
+            None => FIXED_LEN,
+            Some(_) => WITH_TIMESTAMPS,
+        }
+    }
+
     /// The first words of a header of `len` bytes, with 0 for the checksum.
     #[inline]
     pub(super) fn words(&self, len: usize, urgent: u16) -> [u32; FIXED_LEN / 4] {
@@ -310,11 +321,10 @@ impl PlainHeader {
     }
 }
 
-/// Writes `words`; their sum.
+/// Writes `words` to the front of `out`.
 #[inline]
-pub(super) fn put_words(words: &[u32], out: &mut [[u8; 4]]) -> Sum {
+pub(super) fn put_words(words: &[u32], out: &mut [[u8; 4]]) {
     for (word, bytes) in words.iter().zip(out) {
         *bytes = word.to_be_bytes();
     }
-    Sum::of_words(words.iter().copied())
 }

@@ -34,28 +34,47 @@ mod avx2 {
         _mm256_set1_epi16, _mm256_setzero_si256, _mm256_xor_si256,
     };
 
-    /// So many registers are added up in lanes of 32 bits, which move by at most 2^16 each time.
-    const RUN: usize = 1 << 14;
+    /// So many words are added up in lanes of 32 bits, which every four move by at most 2^16.
+    const RUN: usize = 1 << 16;
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn add_up(words: &[[u8; 8]]) -> u64 {
+        match words.len() {
+            ..=RUN => add_run(words),
+            _ => add_runs(words),
+        }
+    }
+
+    #[cold]
+    #[target_feature(enable = "avx2")]
+    fn add_runs(words: &[[u8; 8]]) -> u64 {
+        words.chunks(RUN).map(|run| add_run(run)).sum()
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn add_run(words: &[[u8; 8]]) -> u64 {
+        let (registers, words) = words.as_chunks::<4>();
+        let (fours, rest) = registers.as_chunks::<4>();
+        let none = _mm256_setzero_si256();
+        let add = |a, b| _mm256_add_epi32(a, b);
+        // At most three of both, for which no loop is worth its preparations.
+        let [a, b, c] = [0, 1, 2].map(|n| words.get(n).map_or(0, |word| super::halves(*word)));
+        let [x, y, z] = [0, 1, 2].map(|n| rest.get(n).map_or(none, |four| pairs(four)));
+        let mut lanes = add(add(x, y), z);
+        for [p, q, r, s] in fours {
+            lanes = add(lanes, add(add(pairs(p), pairs(q)), add(pairs(r), pairs(s))));
+        }
+        let less = (registers.len() as i64 * 16) << 15;
+        a + b + c + (total(lanes) + less) as u64
+    }
 
     /// The processor adds neighbours of 16 bits, with a sign, to one of 32: with the highest bit
     /// turned over, each is 2^15 less than without a sign.
     #[target_feature(enable = "avx2")]
-    pub(super) fn add_up(words: &[[u8; 8]]) -> u64 {
-        let (registers, rest) = words.as_chunks::<4>();
+    fn pairs(words: &[[u8; 8]; 4]) -> __m256i {
         let (turn, ones) = (_mm256_set1_epi16(i16::MIN), _mm256_set1_epi16(1));
-        // At most three, for which no loop is worth its preparations.
-        let [a, b, c] = [0, 1, 2].map(|n| rest.get(n).map_or(0, |word| super::halves(*word)));
-        let mut sum = a + b + c;
-        for run in registers.chunks(RUN) {
-            let mut lanes = _mm256_setzero_si256();
-            for register in run {
-                let signed = _mm256_xor_si256(load(register), turn);
-                lanes = _mm256_add_epi32(lanes, _mm256_madd_epi16(signed, ones));
-            }
-            let less = (run.len() as i64 * 16) << 15;
-            sum += (total(lanes) + less) as u64;
-        }
-        sum
+        _mm256_madd_epi16(_mm256_xor_si256(load(words), turn), ones)
     }
 
     #[target_feature(enable = "avx2")]
