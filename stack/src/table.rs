@@ -66,12 +66,25 @@ impl<E: Entry> Table<E> {
         self.entries.get(self.position(key, seeds, same)?)
     }
 
+    /// The entry with the key of `key`, and where it is, for [`Self::ask_for_place`].
+    #[inline]
+    pub fn find_place(&self, key: &E, seeds: &E::Seeds) -> Option<(&E, usize)> {
+        let place = self.position(key, seeds, |entry| entry.same(key))?;
+        Some((self.entries.get(place)?, place))
+    }
+
+    /// Asks for the memory of an entry that was at `place`.
+    #[inline]
+    pub fn ask_for_place(&self, place: usize) {
+        if let Some(entry) = self.entries.get(place) {
+            prefetch(entry);
+        }
+    }
+
     /// Asks for the memory where `key` is looked for first.
     #[inline]
     pub fn ask_for(&self, key: &E, seeds: &E::Seeds) {
-        if let Some(entry) = self.entries.get(self.home(key, seeds)) {
-            prefetch(entry);
-        }
+        self.ask_for_place(self.home(key, seeds));
     }
 
     /// Enter what is not in it. Keys may be equal if who looks says which one is meant.

@@ -5,6 +5,7 @@
 //! connections there are.
 
 use super::ListenerId;
+use super::turns::Turn;
 use crate::siphash::SipKey;
 use crate::table::{Entry, Table};
 use crate::wire::{IpHeader, PlainSegment, TcpHeader};
@@ -70,13 +71,10 @@ impl Demux {
         }
     }
 
-    /// Asks for the memory where this four-tuple is looked up.
+    /// Asks for the memory where a connection was found for whom it was this `turn`.
     #[inline]
-    pub(super) fn ask_for(&self, tuple: &FourTuple) {
-        match V4::of(tuple, 0) {
-            Some(key) => self.v4.ask_for(&key, &self.seeds),
-            None => self.v6.ask_for(&V6::of(tuple, 0), &self.seeds),
-        }
+    pub(super) fn ask_for(&self, turn: Turn) {
+        self.v4.ask_for_place(turn.place as usize);
     }
 
     /// Enter a connection whose four-tuple has none. Its index is below 2^32 - 1.
@@ -147,14 +145,18 @@ impl LastFound {
     /// The same for the connection of a plain segment that came.
     #[inline]
     pub(super) fn look_up_plain(&mut self, demux: &Demux, segment: &PlainSegment) -> Option<u32> {
-        let ports = u32::from(segment.tcp.dst_port) << 16 | u32::from(segment.tcp.src_port);
-        let key = V4 {
-            ports,
-            remote: segment.src.to_bits(),
-            local: segment.dst.to_bits(),
-            index: 0,
-        };
-        self.find(demux, key)
+        self.find(demux, V4::of_plain(segment))
+    }
+
+    /// The same by way of the table: whose turn it is.
+    #[inline]
+    pub(super) fn turn_of(&mut self, demux: &Demux, segment: &PlainSegment) -> Option<Turn> {
+        let (entry, place) = (demux.v4).find_place(&V4::of_plain(segment), &demux.seeds)?;
+        self.0 = *entry;
+        Some(Turn {
+            slot: entry.index,
+            place: place as u32,
+        })
     }
 
     #[inline]
@@ -168,8 +170,9 @@ impl LastFound {
     }
 }
 
-/// 16 bytes.
+/// 16 bytes, in one cache line.
 #[derive(Clone, Copy)]
+#[repr(align(16))]
 struct V4 {
     ports: u32,
     remote: u32,
@@ -181,6 +184,16 @@ struct V4 {
 const NONE: u32 = u32::MAX;
 
 impl V4 {
+    #[inline]
+    fn of_plain(segment: &PlainSegment) -> Self {
+        Self {
+            ports: u32::from(segment.tcp.dst_port) << 16 | u32::from(segment.tcp.src_port),
+            remote: segment.src.to_bits(),
+            local: segment.dst.to_bits(),
+            index: 0,
+        }
+    }
+
     #[inline]
     fn of(tuple: &FourTuple, index: u32) -> Option<Self> {
         let (SocketAddr::V4(local), SocketAddr::V4(remote)) = (tuple.local, tuple.remote) else {

@@ -46,30 +46,18 @@ impl<T: TcpTypes> Endpoint<T> {
     #[cold] // To those with few, whose way must not be longer for it.
     #[inline(never)]
     fn bring_in(&mut self, segment: &PlainSegment, payload_len: usize) {
-        let Some(slot) = self.last_found.look_up_plain(&self.cold.demux, segment) else {
+        let Some(turn) = self.last_found.turn_of(&self.cold.demux, segment) else {
             return;
         };
-        self.look_ahead(slot);
-        if let Some(conn) = self.connection_in(slot) {
-            conn.bring_in(payload_len);
-        }
-    }
-
-    /// It is the turn of `slot`: asks for those whose turn is foreseen.
-    fn look_ahead(&mut self, slot: u32) {
-        let slots = &self.slots;
         let turns = match &mut self.turns {
-            Some(turns) if turns.holds(slot) => turns,
-            turns => turns.insert(Box::new(Turns::of(slots.len()))),
+            Some(turns) if turns.holds(turn.slot) => turns,
+            turns => turns.insert(Box::new(Turns::of(self.slots.len()))),
         };
-        let Some([soon, sooner]) = turns.took(slot) else {
-            return;
-        };
-        slots.ask_for(soon as usize);
-        if let Some(sooner) = slots.get(sooner as usize)
-            && let Some(conn) = sooner.conn.as_ref()
-        {
-            self.cold.demux.ask_for(&conn.tuple());
+        if let Some(soon) = turns.took(turn) {
+            self.slots.ask_for(soon.slot as usize);
+            self.cold.demux.ask_for(soon);
+        } else if let Some(conn) = self.connection_in(turn.slot) {
+            conn.bring_in(payload_len);
         }
     }
 

@@ -15,11 +15,26 @@ const TRUSTED: u32 = 4;
 /// Turns that are early or late together by so much, of those looked at, move all that follow by one.
 const DRIFT: i32 = 4 * AHEAD as i32;
 
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) slot: u32,
+    /// Where the table of connections has it.
+    pub(super) place: u32,
+}
+
+impl Turn {
+    const NOBODYS: Self = Self {
+        slot: u32::MAX,
+        place: u32::MAX,
+    };
+}
+
 /// The order of turns.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// The slots of the last turns, of which there are a power of two.
-    order: Box<[u32]>,
+    /// The last turns, of which there are a power of two.
+    order: Box<[Turn]>,
     /// The place of the next turn, modulo their number.
     next: usize,
     /// The same the time before.
@@ -35,7 +50,7 @@ impl Turns {
     pub(super) fn of(slots: usize) -> Self {
         let places = (2 * slots + 4 * AHEAD).next_power_of_two();
         Self {
-            order: vec![u32::MAX; places].into(),
+            order: vec![Turn::NOBODYS; places].into(),
             next: 0,
             before: 0,
             trust: 0,
@@ -54,17 +69,16 @@ impl Turns {
         turn & (self.order.len() - 1)
     }
 
-    /// It is the turn of `slot`: whose turn comes soon, and whose in half that time, for whom was asked
-    /// before, where that is foreseen.
+    /// It is this `turn`: which comes soon, where that is foreseen.
     #[inline]
-    pub(super) fn took(&mut self, slot: u32) -> Option<[u32; 2]> {
+    pub(super) fn took(&mut self, turn: Turn) -> Option<Turn> {
         if self.next.is_multiple_of(LOOKED_AT) {
-            self.look_at(slot);
+            self.look_at(turn.slot);
         }
         let now = self.place(self.next);
-        self.order[now] = slot;
-        let after = |turns| self.order[self.place(self.before.wrapping_add(turns))];
-        let foreseen = (self.trust >= TRUSTED).then(|| [AHEAD, AHEAD / 2].map(after));
+        self.order[now] = turn;
+        let soon = self.place(self.before.wrapping_add(AHEAD));
+        let foreseen = (self.trust >= TRUSTED).then(|| self.order[soon]);
         self.next = self.next.wrapping_add(1);
         self.before = self.before.wrapping_add(1);
         foreseen
@@ -74,7 +88,7 @@ impl Turns {
     #[inline(never)]
     fn look_at(&mut self, slot: u32) {
         let first = self.before.wrapping_sub(AHEAD);
-        let mut near = (0..=2 * AHEAD).map(|n| self.order[self.place(first.wrapping_add(n))]);
+        let mut near = (0..=2 * AHEAD).map(|n| self.order[self.place(first.wrapping_add(n))].slot);
         if let Some(n) = near.position(|s| s == slot) {
             self.trust = (self.trust + 1).min(2 * TRUSTED);
             self.drift += n as i32 - AHEAD as i32;
@@ -101,7 +115,7 @@ impl Turns {
         let mut turns = (4 * AHEAD..places - 2 * AHEAD)
             .rev()
             .map(|ago| self.next.wrapping_sub(ago));
-        if let Some(before) = turns.find(|&turn| self.order[self.place(turn)] == slot) {
+        if let Some(before) = turns.find(|&turn| self.order[self.place(turn)].slot == slot) {
             self.before = before;
             self.trust = TRUSTED / 2;
             self.drift = 0;
@@ -123,6 +137,13 @@ mod tests {
         }
     }
 
+    fn turn_of(slot: u32) -> Turn {
+        Turn {
+            slot,
+            place: slot + 1,
+        }
+    }
+
     /// A queue that goes round is foreseen.
     #[test]
     fn what_repeats_itself_is_foreseen() {
@@ -131,9 +152,8 @@ mod tests {
         for n in 0..10_000_u32 {
             let slot = |n| n % 1_000 * 7 % 1_000;
             let ahead = AHEAD as u32;
-            if let Some(f) = turns.took(slot(n)) {
-                let (soon, sooner) = (slot(n + ahead), slot(n + ahead / 2));
-                assert_eq!(f, [soon, sooner]);
+            if let Some(f) = turns.took(turn_of(slot(n))) {
+                assert_eq!(f, turn_of(slot(n + ahead)));
                 foreseen += 1;
             }
         }
@@ -160,8 +180,8 @@ mod tests {
             }
             let slot = order[n];
             right += u32::from(turn - recent[slot as usize] < 4 * AHEAD);
-            if let Some(f) = turns.took(slot) {
-                recent[f[0] as usize] = turn;
+            if let Some(f) = turns.took(turn_of(slot)) {
+                recent[f.slot as usize] = turn;
             }
         }
         assert!(right > 90_000, "{right}");
@@ -173,11 +193,11 @@ mod tests {
         let mut random = Random(1);
         let mut turns = Turns::of(1_000);
         let mut round = |turns: &mut Turns| {
-            let mut took = |_: &u32| turns.took(random.below(1_000)).is_some();
+            let mut took = |_: &u32| turns.took(turn_of(random.below(1_000))).is_some();
             (0..20_000).filter(|n| took(n)).count()
         };
         assert!(round(&mut turns) < 10);
-        (0..20_000).for_each(|n| _ = turns.took(n % 1_000));
+        (0..20_000).for_each(|n| _ = turns.took(turn_of(n % 1_000)));
         assert!(turns.trust > TRUSTED);
         assert!(round(&mut turns) < 50);
     }
