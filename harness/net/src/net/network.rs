@@ -18,7 +18,6 @@ use std::collections::binary_heap::PeekMut;
 
 use crate::sim::numbered::Numbered;
 use crate::sim::queue::{Event, EventQueue};
-use crate::sim::recent::Recent;
 use crate::sim::slab::{Hop, NIL, Slab};
 use crate::sim::tap::{Tap, TapEvent};
 use crate::sim::time::SimTime;
@@ -62,10 +61,8 @@ pub struct Network<P> {
     held: u64,
     /// Whether what the next event will touch is asked for before.
     pub(crate) looks_ahead: bool,
-    /// To which hosts a packet has become the next one of its link, for [`crate::sim::World`] to ask
-    /// for them, and which of them those were last.
-    pub(crate) heads: Vec<HostId>,
-    known_heads: Recent,
+    /// To which host a packet has become the first one on its link, for [`crate::sim::World`] to ask for it.
+    pub(crate) expected: Option<HostId>,
     /// Set once a packet was refused because of the packet limit.
     pub(crate) overflowed: bool,
     totals: Totals,
@@ -123,8 +120,7 @@ impl<P: Packet> Network<P> {
             events,
             held: 0,
             looks_ahead: hosts > FEW_HOSTS,
-            heads: Vec::new(),
-            known_heads: Recent::new(),
+            expected: None,
             overflowed: false,
             totals: Totals::default(),
             changes: None,
@@ -313,7 +309,7 @@ impl<P: Packet> Network<P> {
             let to = port.to;
             if self.looks_ahead && behind != NIL {
                 cold_path();
-                self.look_behind(at, to);
+                self.look_behind(at, to, behind);
             }
             return self.arrive(now, at, to, i, tap);
         }
@@ -366,8 +362,10 @@ impl<P: Packet> Network<P> {
             });
         }
         let to = port.to;
-        if self.looks_ahead {
-            self.look_behind(at, to);
+        if self.looks_ahead
+            && let Some(next) = port.head()
+        {
+            self.look_behind(at, to, next);
         }
         let port = &mut self.ports[at];
         if port.impair_mut().is_some() && self.impair(now, at, i, tap) {

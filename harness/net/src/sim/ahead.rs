@@ -1,5 +1,5 @@
 //! Looking ahead: with many hosts each is out of the cache when its next event comes. When a packet
-//! becomes the next one of a link to a host, or a timer one of the next, the cache lines of that host
+//! becomes the first one on a link to a host, or a timer one of the next, the cache lines of that host
 //! are asked for, so that they come from memory while other events are handled. Hosts know nothing
 //! of it, and nothing that happens hangs on it.
 
@@ -24,10 +24,10 @@ impl Ahead {
         }
     }
 
-    /// Asks for the hosts to which the packets go that are next on their links.
+    /// Asks for the host to which a packet goes that is the first on its link.
     #[inline]
     pub(super) fn of_packets<H, P: Packet>(hosts: &[H], slots: &[Slot], network: &mut Network<P>) {
-        while let Some(host) = network.heads.pop() {
+        if let Some(host) = network.expected.take() {
             ask_for(host, hosts, slots, network);
         }
     }

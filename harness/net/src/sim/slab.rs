@@ -9,6 +9,7 @@
 use super::numbered::Numbered;
 use super::time::SimTime;
 use crate::net::packet::Packet;
+use narrows::prefetch::prefetch;
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -166,6 +167,14 @@ impl<P> Slab<P> {
     #[inline]
     pub(crate) fn hop_mut(&mut self, i: u32) -> &mut Hop {
         &mut self.hops[i]
+    }
+
+    /// Asks for the packet in slot `i`, which may be [`NIL`].
+    #[inline]
+    pub(crate) fn ask_for_body(&self, i: u32) {
+        if let Some(body) = self.bodies.get(i as usize) {
+            prefetch(body);
+        }
     }
 
     #[inline]

@@ -3,51 +3,59 @@
 use super::Network;
 use crate::net::packet::{HostId, Packet};
 use crate::net::port::Node;
-use narrows::prefetch::prefetch;
+use narrows::prefetch::prefetch_span;
 
 impl<P: Packet> Network<P> {
-    /// Asks for what the packet behind the one that has just arrived from port `at` will touch.
-    #[inline(never)]
-    pub(super) fn look_behind(&mut self, at: u32, to: Node) {
-        let port = &self.ports[at];
-        if let Some(next) = port.head() {
-            if let Some(second) = port.expect_behind(&self.slab)
-                && matches!(to, Node::Switch(_))
-                && let Some(home) = self.homes.get(self.slab.hop(second).dst as usize)
+    /// A packet has arrived from port `at`, of which that in slot `next` is the next one now: asks for what
+    /// that will touch, and the one behind it. A host is not asked for, which is handed the first now.
+    #[inline(never)] // Of networks with many hosts only.
+    pub(super) fn look_behind(&mut self, at: u32, to: Node, next: u32) {
+        self.ports[at].expect_departure(&self.slab);
+        let second = self.slab.hop(next).next;
+        self.slab.ask_for_body(second);
+        if let Node::Switch(switch) = to {
+            if let Some(hop) = self.slab.hop_if_any(second)
+                && let Some(home) = self.homes.get(hop.dst as usize)
             {
-                prefetch(home);
+                // Its line, or the first of two.
+                prefetch_span(home, 1);
             }
-            self.expect(to, next);
+            self.expect_port(switch, next);
         }
     }
 
-    /// The packet in slot `i` is now the next one of a link to `to`: asks for what its arrival
+    /// The packet in slot `i` is now the first one on a link to `to`: asks for what its arrival
     /// will touch, so that it comes from memory while other events are handled.
-    #[inline(never)] // Of networks with many hosts only.
+    #[inline(never)]
     pub(super) fn expect(&mut self, to: Node, i: u32) {
         match to {
             Node::Host(host) => {
-                prefetch(self.slab.body(i));
-                if self.known_heads.is_news(host) {
-                    self.heads.push(HostId(host));
-                    self.attends = true;
-                }
+                self.slab.ask_for_body(i);
+                self.expected = Some(HostId(host));
+                self.attends = true;
             }
-            Node::Switch(switch) => {
-                let hop = self.slab.hop(i);
-                let port = match self.homes.get(hop.dst as usize) {
-                    None => None,
-                    Some(home) if home.switch == switch => Some(home.port),
-                    Some(home) => {
-                        let flow = || self.slab.body(i).flow_hash();
-                        self.switches[switch as usize].foresee(home.edge, flow)
-                    }
-                };
-                if let Some(port) = port.and_then(|p| self.ports.get(p as usize)) {
-                    port.prefetch();
-                }
-            }
+            Node::Switch(switch) => self.expect_port(switch, i),
         }
+    }
+
+    /// Asks for the port by which the packet in slot `i` will leave a switch.
+    #[inline]
+    fn expect_port(&self, switch: u32, i: u32) {
+        let home = self.homes.get(self.slab.hop(i).dst as usize);
+        let port = match home {
+            Some(home) if home.switch != switch => self.foresee(switch, home.edge, i),
+            home => home.map(|home| home.port),
+        };
+        if let Some(port) = port.and_then(|p| self.ports.get(p as usize)) {
+            port.prefetch();
+        }
+    }
+
+    /// Which one it is where there may be several.
+    #[inline(never)]
+    fn foresee(&self, switch: u32, edge: u32, i: u32) -> Option<u32> {
+        let flow = || self.slab.body(i).flow_hash();
+        self.switches[switch as usize].foresee(edge, flow)
     }
 
     /// Asks for what a host's NIC will touch when the host sends.

@@ -1,7 +1,7 @@
 //! What packets touch of a port is asked for.
 
 use super::Port;
-use crate::sim::slab::{NIL, Slab};
+use crate::sim::slab::Slab;
 use narrows::prefetch::{prefetch, prefetch_part, prefetch_span};
 use std::mem::offset_of;
 
@@ -19,25 +19,14 @@ impl Port {
         prefetch_part(self, offset_of!(Self, overhead)..size_of::<Self>());
     }
 
-    /// Asks for the packet behind the first, and for those after it of which something is asked first: in a
-    /// long queue they have lain untouched for long. Which one is behind the first.
+    /// Asks for what is looked at first when the queue is settled next: who does lets its first packet leave
+    /// and looks at the second, and in a long queue that has lain untouched for long.
     #[inline]
-    pub(crate) fn expect_behind<P>(&self, slab: &Slab<P>) -> Option<u32> {
-        let second = slab.hop(self.head).next;
-        if second != NIL {
-            prefetch(slab.body(second));
-            let third = slab.hop(second).next;
-            if third != NIL {
-                prefetch(slab.hop(third));
-            }
+    pub(crate) fn expect_departure<P>(&self, slab: &Slab<P>) {
+        if let Some(first) = slab.hop_if_any(self.cursor)
+            && let Some(second) = slab.hop_if_any(first.next)
+        {
+            prefetch(second);
         }
-        // Who settles the queue next lets the first one leave and looks at the second.
-        if self.cursor != NIL {
-            let behind = slab.hop(self.cursor).next;
-            if behind != NIL {
-                prefetch(slab.hop(behind));
-            }
-        }
-        (second != NIL).then_some(second)
     }
 }
