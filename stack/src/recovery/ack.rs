@@ -181,23 +181,19 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             input.dsack.is_some_and(|d| d.0 == prior_una) && self.board.sacked().is_zero();
         let sacked_before = self.board.highest_sacked();
         let recover = self.recover;
-        let rate = &mut self.rate;
+        let (board, rate) = (&mut self.board, &mut self.rate);
         let mut bytes = ByteCount::ZERO;
         if input.ack - prior_una >= BURST * self.mss.get() {
             cold_path();
-            bytes = self.board.ack_bursts(input.ack, |s, count| {
+            bytes = board.ack_bursts(input.ack, |s, count| {
                 seen.add(s, rate, recover, true, now);
                 seen.segments += count - 1;
             });
         }
-        bytes += self
-            .board
-            .ack(input.ack, |s| seen.add(s, rate, recover, true, now));
+        bytes += board.ack(input.ack, |s| seen.add(s, rate, recover, true, now));
         let cumulative_segments = seen.segments;
         if !input.sack.is_empty() {
-            seen.newly_sacked = self
-                .board
-                .sack(input.sack, |s| seen.add(s, rate, recover, false, now));
+            seen.newly_sacked = board.sack(input.sack, |s| seen.add(s, rate, recover, false, now));
             bytes += seen.newly_sacked;
         }
         if let (Some(again), Some(highest)) = (&seen.again, sacked_before) {

@@ -352,19 +352,23 @@ impl Scoreboard {
     ) -> Option<SentSegment> {
         let index = self.find(start)?;
         let before = self.view(index);
-        match before.mark {
-            Mark::Sent | Mark::Probed => self.set_mark(index, Mark::Probed),
-            Mark::Lost | Mark::Resent => self.set_mark(index, Mark::Resent),
+        let mark = match before.mark {
+            Mark::Sent | Mark::Probed => Mark::Probed,
+            Mark::Lost | Mark::Resent => Mark::Resent,
             Mark::Sacked => return Some(before),
-        }
-        self.unlink(index, Mark::Resent);
+        };
+        self.unlink(index, before.mark);
         self.append_flight(index);
         self.retransmissions = self.retransmissions.wrapping_add(1);
         let record = &mut self.records[index];
+        record.mark = mark;
         record.sent_at = now;
         record.order = self.retransmissions;
         record.delivered = delivered as u32;
         record.count_transmission();
+        let len = record.len;
+        self.uncount(before.mark, len);
+        self.count(mark, len);
         Some(before)
     }
 

@@ -91,9 +91,7 @@ impl Scoreboard {
     ///
     /// Returns the bytes judged.
     pub fn mark_lost_by_sacks(&mut self, dup_thresh: u32, smss: ByteCount) -> ByteCount {
-        let bytes = smss
-            .get()
-            .saturating_mul(u64::from(dup_thresh.saturating_sub(1)));
+        let bytes = (smss.get()).saturating_mul(dup_thresh.saturating_sub(1).into());
         let before = self.lost();
         let mut index = self.index(self.frontier);
         while u64::from(self.holes.sacked_above) > bytes

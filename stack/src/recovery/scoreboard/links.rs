@@ -87,7 +87,7 @@ impl Scoreboard {
     }
 
     #[inline]
-    fn count(&mut self, mark: Mark, len: u16) {
+    pub(super) fn count(&mut self, mark: Mark, len: u16) {
         if mark != Mark::Sent {
             self.holes.bytes[mark as usize] += u32::from(len);
         }
@@ -129,9 +129,9 @@ impl Scoreboard {
             let record = &mut self.records[index];
             let len = record.len;
             record.mark = Mark::Sacked;
+            let place = (record.prev, std::mem::replace(&mut record.next, next));
             self.uncount(before, len);
-            self.unlink(index, before);
-            self.records[index].next = next;
+            self.unlink_from(place, index, before);
             self.note_delivery(&segment, prior);
             let joined = u32::from(index > judged && self.is_sacked(index - 1))
                 + u32::from(self.is_sacked(index + 1));
@@ -314,10 +314,8 @@ impl Scoreboard {
                 after = next;
             }
         }
-        let next = match self.record(after) {
-            Some(after) => after.next,
-            None => self.holes.waiting.head,
-        };
+        let first = self.holes.waiting.head;
+        let next = self.record(after).map_or(first, |after| after.next);
         self.join(Mark::Lost, after, id);
         self.join(Mark::Lost, id, next);
         self.holes.finger = id;
@@ -326,6 +324,11 @@ impl Scoreboard {
     /// The record leaves the list of those that are marked so.
     pub(super) fn unlink(&mut self, index: usize, mark: Mark) {
         let Record { prev, next, .. } = self.records[index];
+        self.unlink_from((prev, next), index, mark);
+    }
+
+    /// The same where it stands between these two.
+    fn unlink_from(&mut self, (prev, next): (u32, u32), index: usize, mark: Mark) {
         if mark == Mark::Lost && self.holes.finger == self.id(index) {
             self.holes.finger = if prev == NIL { next } else { prev };
         }
