@@ -213,7 +213,9 @@ impl Reassembly {
 
     #[inline]
     fn let_go_of_memory(&mut self) {
-        (self.disorder).take_if(|d| d.held.is_empty() && d.dsack.is_none());
+        if (self.disorder.as_deref()).is_some_and(|d| d.held.is_empty() && d.dsack.is_none()) {
+            self.disorder = None;
+        }
     }
 }
 
@@ -292,8 +294,7 @@ impl Disorder {
     }
 
     /// A segment has fallen into `range`, which is held from now on; it `was` less, or is new.
-    fn hold(&mut self, range: Range<u64>, was: Option<Held>) {
-        let Range { start, end } = range;
+    fn hold(&mut self, Range { start, end }: Range<u64>, was: Option<Held>) {
         let latest = match was {
             // The latest before, too.
             Some(held) if held.latest.0 + 1 == self.insertions => held.latest,
