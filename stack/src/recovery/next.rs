@@ -37,11 +37,13 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             // Without limited transmit nothing new leaves on the first duplicate ACKs: SACKed
             // data still counts. So do copies that an undone recovery has in flight.
             Episode::Disorder if !self.policy.limited_transmit => {
+                cold_path();
                 self.cc.cwnd() - self.board.outstanding().max(pipe)
             }
             // RFC 5681: outside of fast recovery duplicate ACKs do not widen the window, save for
             // the two segments of RFC 3042. `pipe` has left out what each of them stands for.
             episode if !self.policy.sack && !matches!(episode, Episode::Recovery { .. }) => {
+                cold_path();
                 let granted = LIMITED_TRANSMIT * u32::from(self.policy.limited_transmit);
                 let others = self.board.reno_sacked().saturating_sub(granted);
                 self.cc.cwnd() - pipe - self.mss * u64::from(others)
