@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# The command as fast as it gets: link-time optimisation, and laid out and inlined by a profile of
-# what it does (PGO). target/dist/narrows.
+# The command as fast as it gets: link-time optimisation, inlined and laid out by a profile of what
+# it does (PGO), and its functions placed so that they do not push each other out of the instruction
+# cache (benches/examples/layout.rs). target/dist/narrows.
 #
-#   benches/dist.sh            build it: train, merge, build; two builds, minutes
+#   benches/dist.sh            build it: train, merge, build, trace, link; two builds, minutes
 #   benches/dist.sh --count    count instructions and cache misses a data packet of target/release and
 #                              target/dist, with valgrind, on what it was not trained on
 #
-# Needs llvm-profdata of the compiler's own version: `rustup component add llvm-tools`.
+# Needs llvm-profdata of the compiler's own version: `rustup component add llvm-tools`. Functions are placed
+# where there is valgrind and the linker is lld, which is Rust's own on x86-64 Linux.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -31,6 +33,12 @@ incast -n 12 --sru 64KiB --blocks 10 --rto 1ms --cc reno,dctcp --server-nic 8p -
 run leaf-spine --set traffic.copy.size=500kB
 run dctcp-queue --set run.warm_up=50ms --set run.duration=200ms
 END
+}
+
+# The instructions of a run that functions are placed by.
+trace() {
+  valgrind --tool=lackey --trace-mem=yes --log-fd=9 \
+    "$target/dist/narrows" "$@" -j 1 -r 1 --seed 20 --quiet --no-report --no-ledger 9>&1 >/dev/null | grep '^I'
 }
 
 count() {
@@ -81,19 +89,39 @@ if [[ ${1:-} == --count ]]; then
   exit 0
 fi
 
-profdata=$(echo "$(rustc --print sysroot)"/lib/rustlib/*/bin/llvm-profdata)
-if [[ ! -x $profdata ]]; then
+tools=$(echo "$(rustc --print sysroot)"/lib/rustlib/*/bin)
+if [[ ! -x $tools/llvm-profdata ]]; then
   echo "there is no llvm-profdata of this compiler: rustup component add llvm-tools" >&2
   exit 1
 fi
 build() {
-  RUSTFLAGS="${RUSTFLAGS:-} $1" cargo build --profile dist --locked -p narrows-cli --bin narrows
+  local flags=$1
+  shift
+  RUSTFLAGS="${RUSTFLAGS:-} $flags" cargo rustc --profile dist --locked -p narrows-cli --bin narrows -- "$@"
 }
 echo "building what counts"
 build "-Cprofile-generate=$scratch/raw"
 echo "training"
 train "$target/dist/narrows"
-"$profdata" merge -o "$target/dist.profdata" "$scratch/raw"
+"$tools/llvm-profdata" merge -o "$target/dist.profdata" "$scratch/raw"
 echo "building by $target/dist.profdata"
 build "-Cprofile-use=$target/dist.profdata"
+if ! command -v valgrind >/dev/null 2>&1; then
+  echo "valgrind is not installed: functions lie as the linker has them"
+elif ! grep -aq "Linker: LLD" "$target/dist/narrows"; then
+  echo "the linker is not lld: functions lie as it has them"
+else
+  echo "placing functions"
+  rustc --edition 2024 -O -o "$scratch/layout" benches/examples/layout.rs
+  "$tools/llvm-nm" --print-size --defined-only "$target/dist/narrows" >"$scratch/symbols"
+  "$scratch/layout" "$scratch/symbols" \
+    <(trace incast -n 40 --sru 96KiB --blocks 4 --rto 1ms --cc reno --rate 10Gb/s) \
+    <(trace incast -n 8 --sru 96KiB --blocks 10 --rto 1ms --cc reno --rate 10Gb/s) \
+    <(trace incast -n 12 --sru 128KiB --blocks 2 --rto 1ms --cc cubic --loss rack --impair loss=0.5%,reorder=1%,hold=20us-80us) \
+    <(trace run leaf-spine --set traffic.copy.size=30kB) \
+    >"$scratch/order"
+  # Linked anew, of the same code.
+  build "-Cprofile-use=$target/dist.profdata" \
+    "-Clink-arg=-Wl,--symbol-ordering-file=$scratch/order" -Clink-arg=-Wl,--no-warn-symbol-ordering
+fi
 ls -l "$target/dist/narrows"
