@@ -154,7 +154,9 @@ impl RateEstimator {
             rates.on_delivered(segment, now);
         }
         // Neither lies further behind than a window or two.
-        let since = (segment.delivered).wrapping_sub(self.next_round_delivered as u32);
+        let since = segment
+            .delivered
+            .wrapping_sub(self.next_round_delivered as u32);
         let round_start = since as i32 >= 0;
         if round_start {
             self.next_round_delivered = self.delivered;

@@ -545,7 +545,9 @@ impl Scoreboard {
 
     /// Records that are SACKed; without SACK, the duplicate ACKs that stand for them.
     pub fn sacked_segments(&self) -> u32 {
-        (self.holes.sacked_records).saturating_add(self.holes.reno_sacked)
+        self.holes
+            .sacked_records
+            .saturating_add(self.holes.reno_sacked)
     }
 
     /// Something is lost, or duplicate ACKs stand for something.

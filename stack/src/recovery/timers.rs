@@ -112,7 +112,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     #[inline]
     fn rto_with(&self, entropy: u64) -> Duration {
-        let rto = (self.rto).rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
+        let rto = self
+            .rto
+            .rto(&self.rtt, &RtoContext::new(self.backoff, entropy));
         if self.rtt.samples() == 0 {
             cold_path();
             rto.max(self.rare.asked.rto_floor)

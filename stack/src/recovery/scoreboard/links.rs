@@ -57,7 +57,8 @@ impl Scoreboard {
 
     pub(super) fn find(&self, start: AbsSeq) -> Option<usize> {
         let index = self.first_from(start);
-        (self.records.get(index))
+        self.records
+            .get(index)
             .is_some_and(|r| self.start(r) == start)
             .then_some(index)
     }
