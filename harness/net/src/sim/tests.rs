@@ -552,6 +552,24 @@ fn looking_ahead_changes_nothing() {
     assert!(not.0 > 4_000 && ahead == not);
 }
 
+/// A host is expected when a packet becomes the first on the link to it, before it arrives.
+#[test]
+fn a_host_is_asked_for_before_its_packet_arrives() {
+    for looks_ahead in [true, false] {
+        let spec = StarRun::uniform(3, &attach(Capacity::Unlimited), 1);
+        let mut network = spec.build().unwrap();
+        network.set_look_ahead(looks_ahead);
+        send_at(&mut network, SimTime::ZERO, 1, (0, 2));
+        // It reaches the switch, and is on its way to the host.
+        let event = network.events.pop_until(SimTime::MAX).unwrap();
+        assert_eq!(network.handle(event, &mut NoTap), None);
+        assert_eq!(network.expected.take(), looks_ahead.then_some(HostId(2)));
+        let event = network.events.pop_until(SimTime::MAX).unwrap();
+        let arrived = network.handle(event, &mut NoTap).map(|(host, _)| host);
+        assert_eq!((arrived, network.expected), (Some(HostId(2)), None));
+    }
+}
+
 /// An event that its link does not wait for is nobody's packet.
 #[test]
 fn stale_events_are_ignored() {
