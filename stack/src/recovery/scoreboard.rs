@@ -357,6 +357,7 @@ impl Scoreboard {
             Mark::Lost | Mark::Resent => Mark::Resent,
             Mark::Sacked => return Some(before),
         };
+        // Not by `set_mark`, for which a segment in flight stays where it is: it is the latest now.
         self.unlink(index, before.mark);
         self.append_flight(index);
         self.retransmissions = self.retransmissions.wrapping_add(1);

@@ -125,7 +125,7 @@ impl PlainSegment {
             let pseudo = Sum::pseudo_header_v4(src, dst, segment_len);
             let sum = match body {
                 None => Sum::of(segment),
-                // The header has whole words.
+                // A header that has no whole words is refused below.
                 Some(body) => Sum::of(segment) + Sum::of(body),
             };
             if !header.is_valid() || !(pseudo + sum).is_valid() {
