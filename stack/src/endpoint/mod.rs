@@ -327,7 +327,10 @@ impl<T: TcpTypes> Endpoint<T> {
                 let before = conn.handshake_timeouts();
                 conn.handle_timeout(now);
                 let timeouts = conn.handshake_timeouts().saturating_sub(before);
-                self.cold.opens.handshake_timeouts += u64::from(timeouts);
+                // Few timers are of handshakes, and none of the others has to bring that line in.
+                if timeouts > 0 {
+                    self.cold.opens.handshake_timeouts += u64::from(timeouts);
+                }
                 self.after_input(slot);
             }
         }

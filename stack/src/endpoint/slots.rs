@@ -239,7 +239,8 @@ impl<T: TcpTypes> Cold<T> {
                 stats.fast_open_passed += u64::from(conn.fast_open() == FastOpenStatus::Accepted);
                 stats.fast_open_failed += u64::from(report.finding == Finding::Fails);
             }
-            let mut of = listener.and_then(|id| self.listeners.get_mut(&id));
+            let of = listener.filter(|_| ends_opening);
+            let mut of = of.and_then(|id| self.listeners.get_mut(&id));
             if ends_opening && conn.is_early() {
                 if let Some(news) = conn.take_early()
                     && let Some(of) = &mut of

@@ -1,29 +1,23 @@
 //! Looking ahead: with many hosts each is out of the cache when its next event comes. When a packet
-//! becomes the first one on a link to a host, or a timer one of the next, the cache lines of that host
+//! becomes the first one on a link to a host, or a timer the next one, the cache lines of that host
 //! are asked for, so that they come from memory while other events are handled. Hosts know nothing
 //! of it, and nothing that happens hangs on it.
 
 use narrows::prefetch::prefetch;
 
-use super::recent::Recent;
 use super::slot::Slot;
 use super::timers::Timers;
 use crate::net::network::Network;
 use crate::net::packet::{HostId, Packet};
 
-/// Whose lines were asked for, of those whose timers are next.
-#[derive(Debug)]
+/// What was asked for last.
+#[derive(Debug, Default)]
 pub(super) struct Ahead {
-    timers: Recent,
+    /// The host whose timer is next.
+    timer: Option<u32>,
 }
 
 impl Ahead {
-    pub(super) const fn new() -> Self {
-        Self {
-            timers: Recent::new(),
-        }
-    }
-
     /// Asks for the host to which a packet goes that is the first on its link.
     #[inline]
     pub(super) fn of_packets<H, P: Packet>(hosts: &[H], slots: &[Slot], network: &mut Network<P>) {
@@ -32,8 +26,7 @@ impl Ahead {
         }
     }
 
-    /// Asks for the hosts whose timers are the next three: many may fire one after the other with no
-    /// packet between.
+    /// Asks for the host whose timer is next.
     #[inline]
     pub(super) fn of_timers<H, P: Packet>(
         &mut self,
@@ -42,12 +35,14 @@ impl Ahead {
         timers: &Timers,
         network: &Network<P>,
     ) {
-        for host in timers.next_three() {
-            if self.timers.is_news(host) {
-                timers.ask_for(host);
-                ask_for(HostId(host), hosts, slots, network);
-            }
+        let next = timers.next_id();
+        if next != self.timer
+            && let Some(host) = next
+        {
+            timers.ask_for(host);
+            ask_for(HostId(host), hosts, slots, network);
         }
+        self.timer = next;
     }
 }
 

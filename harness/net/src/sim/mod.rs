@@ -10,7 +10,6 @@ pub mod blaster;
 pub mod host;
 pub(crate) mod numbered;
 pub mod queue;
-pub(crate) mod recent;
 pub mod rng;
 pub mod slab;
 mod slot;

@@ -133,7 +133,7 @@ impl<H: Host, T: Tap<H::Packet>> World<H, T> {
             events_at_once: 0,
             limits: Limits::default(),
             tap,
-            ahead: Ahead::new(),
+            ahead: Ahead::default(),
         }
     }
 
