@@ -30,6 +30,7 @@ impl<T: TcpTypes> Connection<T> {
     /// It is counted in `ledger` from now on.
     pub(crate) fn charge_to(&mut self, ledger: &Arc<Ledger>) {
         self.charge = Charge::new(ledger, Self::LEAST + self.records(RECORDS) - ALWAYS);
+        self.is_charged = true;
         self.send_buf.charge_to(ledger);
         self.recv_buf.charge_to(ledger);
         self.limit_records();
@@ -86,7 +87,7 @@ impl<T: TcpTypes> Connection<T> {
     /// What the buffers do not charge themselves.
     #[inline]
     pub(super) fn recharge(&mut self) {
-        if self.charge.ledger().is_some() {
+        if self.is_charged {
             self.charge_anew();
         }
     }
@@ -120,11 +121,12 @@ impl<T: TcpTypes> Connection<T> {
     /// One more range can be remembered.
     #[inline]
     fn has_room_for_a_range(&self) -> bool {
-        self.charge.ledger().is_none_or(|ledger| {
-            cold_path();
-            let bytes = self.ooo.memory_of_another();
-            ledger.admits(ByteCount::new(bytes as u64), Need::Wanted)
-        })
+        if !self.is_charged {
+            return true;
+        }
+        cold_path();
+        let bytes = ByteCount::new(self.ooo.memory_of_another() as u64);
+        (self.charge.ledger()).is_none_or(|ledger| ledger.admits(bytes, Need::Wanted))
     }
 
     /// Text from `kept` on is dropped for want of memory.

@@ -110,7 +110,6 @@ struct Traffic {
     segments_in: u64,
     segments_out: u64,
     pure_acks: u64,
-    bytes_in: u64,
 }
 
 begins! {
@@ -183,6 +182,8 @@ pub struct Connection<T: TcpTypes> {
     /// The last soft error is [`SoftError::Retransmitting`](icmp::SoftError); any other is in `rare`.
     suspects_route: bool,
     events: EventSet,
+    /// Whether `charge`, which is out of the way, is one.
+    is_charged: bool,
     /// Where the peer's FIN is, once seen.
     peer_fin: Sparse<u64>,
     send_buf: T::Send,
@@ -196,10 +197,13 @@ pub struct Connection<T: TcpTypes> {
     path_mtu: PathMtu,
     timers: Timers,
     traffic: Traffic,
+    /// The user's.
+    tag: u64,
     ooo: Reassembly,
 
     // Few, as the beginning of the sender: together they are a line.
-    peer_offers: PeerOffers,
+    /// But for `traffic`.
+    exceptions: Rarely<ConnStats>,
     /// Until it is over.
     handshake: Rarely<Handshake>,
 
@@ -207,8 +211,7 @@ pub struct Connection<T: TcpTypes> {
     snd: Sender<T::Congestion, T::Rto>,
 
     // Few.
-    /// But for `traffic`.
-    exceptions: Rarely<ConnStats>,
+    peer_offers: PeerOffers,
     /// What is counted of it but its buffers.
     charge: Charge,
 }
@@ -324,8 +327,10 @@ impl<T: TcpTypes> Connection<T> {
             established: false,
             suspects_route: false,
             traffic: Traffic::default(),
+            tag: 0,
             exceptions: Rarely::default(),
             charge: Charge::default(),
+            is_charged: false,
             trace: None,
             config,
         }

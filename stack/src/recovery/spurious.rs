@@ -93,7 +93,10 @@ impl UndoRecord {
     /// Which of the copies a D-SACK would be of is not known. Those of the next window are still
     /// listened for.
     fn ambiguous(&mut self) {
-        self.ambiguous = true;
+        // Once it is, only those are added.
+        if core::mem::replace(&mut self.ambiguous, true) {
+            return;
+        }
         self.copies.retain(|copy| copy.beyond != Beyond::No);
         self.copies.shrink_to_fit();
     }

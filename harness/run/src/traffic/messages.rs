@@ -1,7 +1,7 @@
 //! Messages on connections: what each means to who reads it, and where it ends.
 
 use super::placement::Placement;
-use super::role::Io;
+use super::role::{Io, Read};
 use crate::net::packet::HostId;
 use narrows::endpoint::ConnId;
 use narrows_congestion::short::{ShortQueue, push_short};
@@ -55,8 +55,12 @@ struct Table<M> {
 struct Way<M> {
     /// Bytes that the send buffer has not taken.
     unwritten: u64,
-    /// Bytes that were read and are of no complete message, and those that may be ([`End::ahead`]).
+    /// Bytes that were read and are of no complete message, but for those of `ahead`.
     read: u64,
+    /// Bytes that were to be read, when somebody looked last, before a message is complete. How many of them
+    /// still are is with the connection ([`Io::set_missing`]): until then the way, which is out of the cache
+    /// where there are many, is not looked at.
+    ahead: u64,
     /// Messages that were not read to their end, with their sizes.
     under_way: ShortQueue<(NonZeroU64, M)>,
 }
@@ -66,6 +70,7 @@ impl<M> Way<M> {
         Self {
             unwritten: 0,
             read: 0,
+            ahead: 0,
             under_way: ShortQueue::new(),
         }
     }
@@ -78,16 +83,13 @@ pub struct Messenger<M> {
     ends: Vec<End>,
 }
 
-/// A connection of a role. Small, because each segment asks for one of them.
+/// A connection of a role.
 #[derive(Clone, Copy, Debug)]
 struct End {
     /// Twice the channel, and which of the ways is from here; [`End::NONE`] if it is none.
     channel: u32,
     generation: u32,
     tag: u32,
-    /// Bytes that are still to be read before a message is complete, and count in [`Way::read`]
-    /// already: until then the way, which is out of the cache where there are many, is not looked at.
-    ahead: u32,
 }
 
 impl End {
@@ -95,7 +97,6 @@ impl End {
         channel: u32::MAX,
         generation: 0,
         tag: 0,
-        ahead: 0,
     };
 
     #[inline]
@@ -113,12 +114,6 @@ impl End {
     fn out(self) -> usize {
         (self.channel & 1) as usize
     }
-}
-
-#[inline]
-fn end_of(ends: &mut [End], conn: ConnId) -> Option<&mut End> {
-    let end = ends.get_mut(conn.index())?;
-    end.is_of(conn).then_some(end)
 }
 
 impl<M> Messenger<M> {
@@ -175,7 +170,6 @@ impl<M> Messenger<M> {
             channel,
             generation: conn.generation(),
             tag,
-            ahead: 0,
         };
     }
 
@@ -245,33 +239,25 @@ impl<M> Messenger<M> {
     /// Reads all there is; whether [`Self::next`] has messages that it completes.
     #[inline]
     pub fn read(&mut self, io: &mut Io<'_>, conn: ConnId, counts: Counts) -> bool {
-        let n = io.read_as(conn, counts);
-        let Some(end) = end_of(&mut self.ends, conn) else {
-            return false;
-        };
-        if n < u64::from(end.ahead) {
-            end.ahead -= n as u32;
-            return false;
-        }
-        self.read_through(conn, n)
+        let read = io.read_toward(conn, counts);
+        read.is_some_and(|read| read.bytes >= read.missing && self.read_through(io, conn, read))
     }
 
-    /// The same of `n` bytes that may complete a message.
+    /// The same of what may complete a message.
     #[inline(never)] // Few segments do.
-    fn read_through(&mut self, conn: ConnId, n: u64) -> bool {
-        let Some(end) = end_of(&mut self.ends, conn) else {
+    fn read_through(&mut self, io: &mut Io<'_>, conn: ConnId, read: Read) -> bool {
+        let Some(end) = self.end(conn) else {
             return false;
         };
         let mut table = self.table.borrow_mut();
         let way = &mut table.channels[end.channel()][1 - end.out()];
-        way.read += n - u64::from(std::mem::take(&mut end.ahead));
+        way.read += std::mem::take(&mut way.ahead) - read.missing + read.bytes;
         let Some((size, _)) = way.under_way.front() else {
             return false;
         };
-        let missing = size.get().saturating_sub(way.read);
-        end.ahead = u32::try_from(missing).unwrap_or(u32::MAX);
-        way.read += u64::from(end.ahead);
-        missing == 0
+        way.ahead = size.get().saturating_sub(way.read);
+        io.set_missing(conn, way.ahead);
+        way.ahead == 0
     }
 
     /// The next message that was read to its end, and its size.
@@ -281,7 +267,7 @@ impl<M> Messenger<M> {
         let mut table = self.table.borrow_mut();
         let way = &mut table.channels[end.channel()][1 - end.out()];
         let size = way.under_way.front()?.0.get();
-        if end.ahead > 0 || size > way.read {
+        if size > way.read {
             return None;
         }
         way.read -= size;

@@ -73,6 +73,15 @@ pub enum Counts {
     Control,
 }
 
+/// What was read of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    /// How much.
+    pub(super) bytes: u64,
+    /// How much was missing before, of what was said to be.
+    pub(super) missing: u64,
+}
+
 /// What a role can do.
 pub struct Io<'a> {
     pub(super) tcp: &'a mut SimEndpoint,
@@ -156,29 +165,41 @@ impl Io<'_> {
     /// Either.
     #[inline(always)] // Of each segment.
     pub(super) fn read_as(&mut self, conn: ConnId, counts: Counts) -> u64 {
+        (self.read_toward(conn, counts)).map_or(0, |read| read.bytes)
+    }
+
+    /// The same, and how many bytes [were missing](Self::set_missing); `None` if there is no such connection.
+    #[inline(always)] // Of each segment.
+    pub(super) fn read_toward(&mut self, conn: ConnId, counts: Counts) -> Option<Read> {
         if counts == Counts::Control {
             self.parts.mark_control(conn);
         }
-        let n = self.take(conn);
+        let read = self.take(conn)?;
         if counts == Counts::Delivered {
-            self.parts.deliver(self.role, n);
+            self.parts.deliver(self.role, read.bytes);
         }
-        n
+        Some(read)
     }
 
     #[inline]
-    fn take(&mut self, conn: ConnId) -> u64 {
-        let Some(conn) = self.tcp.connection_mut(conn) else {
-            return 0;
-        };
-        let n = conn.readable();
-        conn.consume(n, self.now);
+    fn take(&mut self, conn: ConnId) -> Option<Read> {
+        let conn = self.tcp.connection_mut(conn)?;
+        let (bytes, missing) = (conn.readable(), conn.tag());
+        conn.consume(bytes, self.now);
+        conn.set_tag(missing.saturating_sub(bytes));
         if conn.recv_buffer().mismatched > 0 {
             cold_path();
             self.parts.break_off(Broken::Corrupt);
             debug_assert!(false, "corrupt stream");
         }
-        n
+        Some(Read { bytes, missing })
+    }
+
+    /// So many bytes are to be read before the role has something to do.
+    pub(super) fn set_missing(&mut self, conn: ConnId, bytes: u64) {
+        if let Some(conn) = self.tcp.connection_mut(conn) {
+            conn.set_tag(bytes);
+        }
     }
 
     /// Turn Nagle's algorithm off (`true`) or on for a connection, whatever its configuration says.

@@ -141,7 +141,6 @@ impl<T: TcpTypes> Connection<T> {
             self.abort(now);
             return;
         }
-        self.traffic.bytes_in += new;
         self.offered.on_data(new, now);
         self.events.set(EventKind::Readable);
     }
