@@ -17,6 +17,15 @@ pub fn prefetch<T>(value: &T) {
     prefetch_span(value, size_of::<T>());
 }
 
+/// The same of what there may be, without looking whether there is.
+#[inline]
+pub fn prefetch_any<T>(value: Option<&T>) {
+    ask::<T>(
+        value.map_or(0, |value| core::ptr::from_ref(value).addr()),
+        0..size_of::<T>(),
+    );
+}
+
 /// Asks for the cache lines of the `bytes` bytes from the start of `first` on, which need not all
 /// be of `first`.
 #[inline]

@@ -395,7 +395,9 @@ impl<T: TcpTypes> Connection<T> {
                 ^ self.snd.una()
                 ^ u64::from(self.snd.retries()),
         );
-        if payload_len == 0 {
+        if payload_len > 0 {
+            self.ooo.ask_for();
+        } else {
             // An ACK: the sender will be needed, and not as with data a little of it.
             self.snd.bring_in();
         }

@@ -5,6 +5,7 @@
 //! nothing out of order every call is a comparison or two.
 
 use super::few::Few;
+use crate::prefetch::prefetch_any;
 use crate::wire::{SackBlock, SackBlocks, Seq};
 use core::cmp::Ordering;
 use core::ops::Range;
@@ -89,6 +90,12 @@ struct Disorder {
 }
 
 impl Reassembly {
+    /// Asks for what is held.
+    #[inline]
+    pub(super) fn ask_for(&self) {
+        prefetch_any(self.disorder.as_deref());
+    }
+
     /// Bytes of memory that a range takes, at most. Of both trees: 24 and 16 bytes, in nodes for 11
     /// of which 5 are in use at least, and the nodes above them.
     pub const RANGE_MEMORY: usize = 128;
