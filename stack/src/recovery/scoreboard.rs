@@ -16,7 +16,7 @@
 //! `Sacked` use the same link to jump over a SACKed run. So no operation walks over what was
 //! settled before, and the cost of an ACK follows what is new in it.
 
-use crate::prefetch::{prefetch, prefetch_span};
+use crate::prefetch::{prefetch_any, prefetch_span};
 use crate::sparse::{Rarely, begins};
 use judge::Judged;
 use narrows_congestion::hint::cold_path;
@@ -663,9 +663,7 @@ impl Scoreboard {
                 prefetch_span(record, size_of_val(records).min(10 * Self::RECORD_MEMORY));
             }
         }
-        if let Some(holes) = self.holes.as_changed() {
-            prefetch(holes);
-        }
+        prefetch_any(self.holes.as_changed());
     }
 
     /// Reads a word of each cache line that an ACK of new data touches, as

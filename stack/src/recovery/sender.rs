@@ -8,7 +8,7 @@ use super::scoreboard::{AbsSeq, Scoreboard};
 use super::stats::SenderStats;
 use super::tlp::TlpEpisode;
 use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_any;
 use crate::rng::Rng;
 use crate::sparse::{Rarely, Sparse};
 use narrows_congestion::hint::cold_path;
@@ -224,9 +224,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(never)]
     pub(crate) fn ask_for_the_rest(&self) {
         self.board.ask_for();
-        if let Some(rare) = self.rare.as_changed() {
-            prefetch(rare);
-        }
+        prefetch_any(self.rare.as_changed());
     }
 
     /// The loss detector.
