@@ -75,6 +75,28 @@ fn connect_accept_exchange_close() {
     assert!(n.b.connection(s).is_none() && n.a.connection(c).is_none());
 }
 
+/// A number of the user's own stays with its connection, whatever comes, and the next one in the same
+/// place begins without.
+#[test]
+fn a_tag_is_of_one_connection() {
+    let mut n = Net::plain();
+    n.b.listen(addr("0.0.0.0:80"), 10, None).unwrap();
+    let (c, other) = (n.connect(), n.connect());
+    n.run(MS);
+    let now = n.now;
+    n.a.connection_mut(c).unwrap().set_tag(u64::MAX);
+    n.a.connection_mut(c).unwrap().send(b"ask", 3).unwrap();
+    n.run(MS);
+    let tag = |n: &Net, conn| n.a.connection(conn).map(|conn| conn.tag());
+    assert_eq!((tag(&n, c), tag(&n, other)), (Some(u64::MAX), Some(0)));
+    n.a.connection_mut(c).unwrap().abort(now);
+    n.a.release(c, now);
+    n.run(MS);
+    let next = n.connect();
+    assert_eq!((next.index(), tag(&n, next)), (c.index(), Some(0)));
+    assert_eq!(tag(&n, c), None);
+}
+
 #[test]
 fn data_and_fin_with_the_handshake_come_after_accepted() {
     let (mut host, listener) = server();

@@ -90,12 +90,6 @@ struct Disorder {
 }
 
 impl Reassembly {
-    /// Asks for what is held.
-    #[inline]
-    pub(super) fn ask_for(&self) {
-        prefetch_any(self.disorder.as_deref());
-    }
-
     /// Bytes of memory that a range takes, at most. Of both trees: 24 and 16 bytes, in nodes for 11
     /// of which 5 are in use at least, and the nodes above them.
     pub const RANGE_MEMORY: usize = 128;
@@ -105,6 +99,12 @@ impl Reassembly {
     /// Nothing received.
     pub const fn new() -> Self {
         Self { disorder: None }
+    }
+
+    /// Asks for what is held.
+    #[inline]
+    pub(super) fn ask_for(&self) {
+        prefetch_any(self.disorder.as_deref());
     }
 
     /// Whether nothing beyond RCV.NXT is held.
