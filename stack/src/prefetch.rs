@@ -82,5 +82,7 @@ mod tests {
         prefetch_after::<u64>(&[]);
         prefetch_part(&value, 100..1 << 16);
         prefetch(&());
+        prefetch_any(Some(&value));
+        prefetch_any::<[u8; 200]>(None);
     }
 }

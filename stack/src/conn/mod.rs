@@ -182,7 +182,7 @@ pub struct Connection<T: TcpTypes> {
     /// The last soft error is [`SoftError::Retransmitting`](icmp::SoftError); any other is in `rare`.
     suspects_route: bool,
     events: EventSet,
-    /// Whether `charge`, which is out of the way, is one.
+    /// Whether there is a ledger in `charge`, which lies out of the way.
     is_charged: bool,
     /// Where the peer's FIN is, once seen.
     peer_fin: Sparse<u64>,
@@ -382,7 +382,7 @@ impl<T: TcpTypes> Connection<T> {
     /// Reads a word of each cache line that a segment touches, one after the other as the fields
     /// are declared, but for the first, which who calls has read. Of many connections each one is out
     /// of the cache when its next segment comes. Read all at once, its lines come from memory all at
-    /// the same time; each where it is needed, one after the other.
+    /// the same time; each where it is needed, one after the other. Text may join what is held out of order.
     #[inline]
     pub(crate) fn bring_in(&self, payload_len: usize) {
         // What is read is of no use, but must be used, lest the compiler leave the reading out.

@@ -239,6 +239,7 @@ impl<T: TcpTypes> Cold<T> {
                 stats.fast_open_passed += u64::from(conn.fast_open() == FastOpenStatus::Accepted);
                 stats.fast_open_failed += u64::from(report.finding == Finding::Fails);
             }
+            // Other events are not its listener's, which is out of the cache.
             let of = listener.filter(|_| ends_opening);
             let mut of = of.and_then(|id| self.listeners.get_mut(&id));
             if ends_opening && conn.is_early() {

@@ -9,4 +9,5 @@ mod incast;
 mod own_experiment;
 mod short_names;
 mod switches;
+mod tags;
 mod trace;

@@ -76,7 +76,8 @@ impl<M> Way<M> {
     }
 }
 
-/// The connections of one role, by their index, for sending and receiving messages.
+/// The connections of one role, by their index, for sending and receiving messages. In the tag of each
+/// ([`Connection::tag`](narrows::conn::Connection::tag)) it counts what is to be read yet.
 #[derive(Debug)]
 pub struct Messenger<M> {
     table: Shared<Table<M>>,
@@ -251,7 +252,7 @@ impl<M> Messenger<M> {
         };
         let mut table = self.table.borrow_mut();
         let way = &mut table.channels[end.channel()][1 - end.out()];
-        way.read += std::mem::take(&mut way.ahead) - read.missing + read.bytes;
+        way.read += std::mem::take(&mut way.ahead).saturating_sub(read.missing) + read.bytes;
         let Some((size, _)) = way.under_way.front() else {
             return false;
         };

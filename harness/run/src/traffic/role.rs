@@ -2,9 +2,10 @@
 
 use super::connections::{Broken, Opener, Parts};
 use super::log::{AppSpan, SpanKind, Transfer};
-use crate::host::SimEndpoint;
+use crate::host::{SimEndpoint, SimTypes};
 use crate::net::packet::HostId;
 use narrows::config::TcpConfig;
+use narrows::conn::Connection;
 use narrows::endpoint::ConnId;
 use narrows::{ByteCount, Instant};
 use narrows_congestion::hint::cold_path;
@@ -165,41 +166,50 @@ impl Io<'_> {
     /// Either.
     #[inline(always)] // Of each segment.
     pub(super) fn read_as(&mut self, conn: ConnId, counts: Counts) -> u64 {
-        (self.read_toward(conn, counts)).map_or(0, |read| read.bytes)
+        self.read_with(conn, counts, |_, bytes| bytes)
+            .unwrap_or_default()
     }
 
     /// The same, and how many bytes [were missing](Self::set_missing); `None` if there is no such connection.
     #[inline(always)] // Of each segment.
     pub(super) fn read_toward(&mut self, conn: ConnId, counts: Counts) -> Option<Read> {
+        self.read_with(conn, counts, |conn, bytes| {
+            let missing = conn.tag();
+            conn.set_tag(missing.saturating_sub(bytes));
+            Read { bytes, missing }
+        })
+    }
+
+    /// So many bytes are to be read before the role has something to do: counted in the connection's tag.
+    pub(super) fn set_missing(&mut self, conn: ConnId, bytes: u64) {
+        if let Some(conn) = self.tcp.connection_mut(conn) {
+            conn.set_tag(bytes);
+        }
+    }
+
+    /// Reads all there is: what `then` makes of the connection and how many bytes that were.
+    #[inline(always)] // Of each segment.
+    fn read_with<R>(
+        &mut self,
+        conn: ConnId,
+        counts: Counts,
+        then: impl FnOnce(&mut Connection<SimTypes>, u64) -> R,
+    ) -> Option<R> {
         if counts == Counts::Control {
             self.parts.mark_control(conn);
         }
-        let read = self.take(conn)?;
-        if counts == Counts::Delivered {
-            self.parts.deliver(self.role, read.bytes);
-        }
-        Some(read)
-    }
-
-    #[inline]
-    fn take(&mut self, conn: ConnId) -> Option<Read> {
         let conn = self.tcp.connection_mut(conn)?;
-        let (bytes, missing) = (conn.readable(), conn.tag());
+        let bytes = conn.readable();
         conn.consume(bytes, self.now);
-        conn.set_tag(missing.saturating_sub(bytes));
         if conn.recv_buffer().mismatched > 0 {
             cold_path();
             self.parts.break_off(Broken::Corrupt);
             debug_assert!(false, "corrupt stream");
         }
-        Some(Read { bytes, missing })
-    }
-
-    /// So many bytes are to be read before the role has something to do.
-    pub(super) fn set_missing(&mut self, conn: ConnId, bytes: u64) {
-        if let Some(conn) = self.tcp.connection_mut(conn) {
-            conn.set_tag(bytes);
+        if counts == Counts::Delivered {
+            self.parts.deliver(self.role, bytes);
         }
+        Some(then(conn, bytes))
     }
 
     /// Turn Nagle's algorithm off (`true`) or on for a connection, whatever its configuration says.
@@ -234,7 +244,10 @@ impl Io<'_> {
         })
     }
 
-    /// The TCP of the host, for what has no words here.
+    /// The TCP of the host, for what has no words here. The tags of connections on which a [`Messenger`]
+    /// reads are its own.
+    ///
+    /// [`Messenger`]: super::Messenger
     pub fn tcp(&mut self) -> &mut SimEndpoint {
         self.tcp
     }
