@@ -309,7 +309,7 @@ impl<P: Packet> Network<P> {
             let to = port.to;
             if self.looks_ahead && behind != NIL {
                 cold_path();
-                self.look_behind(at, to, behind);
+                self.look_behind(now, at, to, behind);
             }
             return self.arrive(now, at, to, i, tap);
         }
@@ -365,7 +365,7 @@ impl<P: Packet> Network<P> {
         if self.looks_ahead
             && let Some(next) = port.head()
         {
-            self.look_behind(at, to, next);
+            self.look_behind(now, at, to, next);
         }
         let port = &mut self.ports[at];
         if port.impair_mut().is_some() && self.impair(now, at, i, tap) {

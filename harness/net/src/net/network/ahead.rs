@@ -3,14 +3,15 @@
 use super::Network;
 use crate::net::packet::{HostId, Packet};
 use crate::net::port::Node;
+use crate::sim::time::SimTime;
 use narrows::prefetch::prefetch_span;
 
 impl<P: Packet> Network<P> {
     /// A packet has arrived from port `at`, of which that in slot `next` is the next one now: asks for what
     /// that will touch, and the one behind it. A host is not asked for, which is handed the first now.
     #[inline(never)] // Of networks with many hosts only.
-    pub(super) fn look_behind(&mut self, at: u32, to: Node, next: u32) {
-        self.ports[at].expect_departure(&self.slab);
+    pub(super) fn look_behind(&mut self, now: SimTime, at: u32, to: Node, next: u32) {
+        self.ports[at].expect_departure(now, &self.slab);
         let second = self.slab.hop(next).next;
         self.slab.ask_for_body(second);
         if let Node::Switch(switch) = to {

@@ -2,6 +2,7 @@
 
 use super::Port;
 use crate::sim::slab::Slab;
+use crate::sim::time::SimTime;
 use narrows::prefetch::{prefetch, prefetch_part, prefetch_span};
 use std::mem::offset_of;
 
@@ -19,14 +20,20 @@ impl Port {
         prefetch_part(self, offset_of!(Self, overhead)..size_of::<Self>());
     }
 
-    /// Asks for what is looked at first when the queue is settled next: who does lets its first packet leave
-    /// and looks at the second, and in a long queue that has lain untouched for long.
+    /// Asks for what is looked at first when the queue is settled next: the first packet that has not left at
+    /// `now` and, because it may have left by then, the one behind it, which in a long queue has lain untouched
+    /// for long.
     #[inline]
-    pub(crate) fn expect_departure<P>(&self, slab: &Slab<P>) {
-        if let Some(first) = slab.hop_if_any(self.cursor)
-            && let Some(second) = slab.hop_if_any(first.next)
-        {
-            prefetch(second);
+    pub(crate) fn expect_departure<P>(&self, now: SimTime, slab: &Slab<P>) {
+        let mut at = self.cursor;
+        while let Some(hop) = slab.hop_if_any(at) {
+            at = hop.next;
+            if hop.depart > now {
+                break;
+            }
+        }
+        if let Some(behind) = slab.hop_if_any(at) {
+            prefetch(behind);
         }
     }
 }
