@@ -43,9 +43,6 @@ pub struct AckInput<'a> {
 /// An RTT by the timestamp of a clock in milliseconds is wrong by up to this much.
 const ECHO_ERROR: Duration = Duration::from_millis(1);
 
-/// An ACK of so many full segments may be of bursts.
-pub(super) const BURST: u64 = 4;
-
 /// A delivered segment that had been sent more than once.
 #[derive(Clone, Copy)]
 struct Resent {
@@ -182,15 +179,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let sacked_before = self.board.highest_sacked();
         let recover = self.recover;
         let (board, rate) = (&mut self.board, &mut self.rate);
-        let mut bytes = ByteCount::ZERO;
-        if input.ack - prior_una >= BURST * self.mss.get() {
-            cold_path();
-            bytes = board.ack_bursts(input.ack, |s, count| {
-                seen.add(s, rate, recover, true, now);
-                seen.segments += count - 1;
-            });
-        }
-        bytes += board.ack(input.ack, |s| seen.add(s, rate, recover, true, now));
+        let mut bytes = board.ack(input.ack, |s| seen.add(s, rate, recover, true, now));
         let cumulative_segments = seen.segments;
         if !input.sack.is_empty() {
             seen.newly_sacked = board.sack(input.sack, |s| seen.add(s, rate, recover, false, now));

@@ -3,7 +3,7 @@
 //! In the manner of header prediction it is recognised by what it is not, and then little is left
 //! of the steps of [`Sender::on_ack`]: those here, in the same order and with the same outcome.
 
-use super::ack::{BURST, Delivered};
+use super::ack::Delivered;
 use super::episode::Episode;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
@@ -18,7 +18,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     #[inline(always)] // Of each ACK.
     pub(crate) fn is_clean(&self, ack: AbsSeq) -> bool {
         self.episode.is_open()
-            && ack - self.una() < BURST * self.mss.get()
             && self.board.is_clean_to(ack)
             && self.rare.as_changed().is_none_or(|rare| {
                 rare.retransmitted_to <= self.una()

@@ -461,38 +461,6 @@ mod tests {
         assert_eq!(ends, [3_000, 4_000]);
     }
 
-    /// As [`Scoreboard::ack_bursts`] tells of what left together.
-    #[test]
-    fn a_burst_in_two_parts_is_measured_as_segment_by_segment() {
-        let mut one_by_one = Flight::default();
-        let mut una = 0;
-        for round in 0..3 {
-            let (sent, now) = (us(1_000 * round), us(1_000 * round + 100));
-            let span = (una, una + 7 * SEG.get());
-            let delivered = one_by_one.rate.delivered();
-            one_by_one.board.push_burst(7, SEG, sent, delivered);
-            one_by_one.rate.on_sent(span, sent, true, || SEG * 7);
-            let mut in_two = one_by_one.clone();
-            for i in 0..7 {
-                one_by_one.deliver(una + i * SEG.get(), now);
-            }
-            una = span.1;
-            one_by_one.board.ack(una, |_| {});
-            let mut parts = Vec::new();
-            in_two.board.ack_bursts(una, |s, _| parts.push(*s));
-            assert_eq!(parts.len(), 2);
-            let starts: Vec<_> = (parts.iter())
-                .map(|s| in_two.rate.on_delivered(s, now))
-                .collect();
-            assert_eq!(starts, [true, false]);
-            assert_eq!(
-                format!("{:?}", in_two.rate),
-                format!("{:?}", one_by_one.rate)
-            );
-            assert_eq!(in_two.sample(now), one_by_one.sample(now));
-        }
-    }
-
     #[test]
     fn rounds_are_counted_once_per_window() {
         let mut f = Flight::default();

@@ -394,35 +394,6 @@ impl Scoreboard {
         }
     }
 
-    /// The bursts at the bottom that an ACK covers, each dropped at once; to be called before
-    /// [`Self::ack`], which does the rest. Calls `each` for the first record of a burst and, as one
-    /// that covers them all, for the others with their number. Nothing happens where data is SACKed.
-    ///
-    /// Returns the bytes newly delivered.
-    #[inline(never)] // For devices that cut super-frames.
-    pub fn ack_bursts(
-        &mut self,
-        ack: AbsSeq,
-        mut each: impl FnMut(&SentSegment, u32),
-    ) -> ByteCount {
-        let before = self.una;
-        let ack = ack.min(self.end);
-        while self.holes.of(Mark::Sacked) == 0 {
-            let count = self.burst_below(ack);
-            if count == 0 {
-                break;
-            }
-            let (first, last) = (self.view(0), self.view(count - 1));
-            self.drop_burst(count, last.end);
-            each(&first, 1);
-            if count > 1 {
-                let start = first.end;
-                each(&SentSegment { start, ..last }, count as u32 - 1);
-            }
-        }
-        ByteCount::new(self.una - before)
-    }
-
     /// A cumulative ACK: drops what lies wholly below `ack` and trims a record that it covers
     /// in part. Calls `each` for every dropped record that was not SACKed before.
     ///
@@ -441,7 +412,7 @@ impl Scoreboard {
             && record.end(at) <= ack
         {
             let (first, len) = (record.view(at), record.len);
-            self.touch(1);
+            self.touch();
             self.uncount(first.mark, len);
             if first.is_sacked() {
                 self.holes.sacked_records -= 1;
@@ -488,7 +459,7 @@ impl Scoreboard {
             && record.end(at) <= ack
         {
             let first = record.view(at);
-            self.touch(1);
+            self.touch();
             each(&first);
             self.pop_first();
             at = first.end;

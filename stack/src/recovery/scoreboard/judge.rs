@@ -62,7 +62,7 @@ impl Scoreboard {
     ) -> ByteCount {
         let before = self.waiting();
         while let Some(segment) = self.oldest_in_flight() {
-            self.touch(1);
+            self.touch();
             if !expired(&segment) {
                 break;
             }
@@ -97,7 +97,7 @@ impl Scoreboard {
         while u64::from(self.holes.sacked_above) > bytes
             || self.holes.runs_above >= dup_thresh.max(1)
         {
-            self.touch(1);
+            self.touch();
             match self.records[index].mark {
                 Mark::Sacked => self.leave_sacked_above(index),
                 Mark::Sent => self.judge(index, Mark::Lost),

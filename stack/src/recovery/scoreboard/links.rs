@@ -9,10 +9,10 @@ use std::cmp::Reverse;
 impl Scoreboard {
     /// Counts the records that are touched, so that a test can bound the cost.
     #[inline]
-    pub(super) fn touch(&mut self, _records: usize) {
+    pub(super) fn touch(&mut self) {
         #[cfg(test)]
         {
-            self.steps += _records as u64;
+            self.steps += 1;
         }
     }
 
@@ -124,7 +124,7 @@ impl Scoreboard {
             if segment.end > end {
                 break;
             }
-            self.touch(1);
+            self.touch();
             let (before, next) = (segment.mark, self.id(index + 1));
             let record = &mut self.records[index];
             let len = record.len;
@@ -156,7 +156,7 @@ impl Scoreboard {
     /// The first record from `index` on that is not SACKed, or the number of records.
     pub(super) fn skip_sacked(&mut self, mut index: usize) -> usize {
         while self.is_sacked(index) {
-            self.touch(1);
+            self.touch();
             let next = self.index(self.records[index].next);
             if self.is_sacked(next) {
                 // Halve the path: whoever comes next jumps twice as far.
@@ -171,44 +171,6 @@ impl Scoreboard {
     pub(super) fn leave_sacked_above(&mut self, index: usize) {
         self.holes.sacked_above -= u32::from(self.records[index].len);
         self.holes.runs_above -= u32::from(!self.is_sacked(index + 1));
-    }
-
-    /// How many of the first records lie below `ack`, left together, and had nothing happen to them
-    /// since.
-    pub(super) fn burst_below(&self, ack: AbsSeq) -> usize {
-        let Some(first) = self.records.front() else {
-            return 0;
-        };
-        let mut id = self.flight.head;
-        let mut end = self.una;
-        let mut count = 0;
-        for r in &self.records {
-            let untouched = r.mark == Mark::Sent && r.transmissions() == 1;
-            let together = r.sent_at == first.sent_at
-                && r.order == first.order
-                && r.delivered == first.delivered;
-            end = r.end(end);
-            if !(untouched && together) || end > ack || id != self.id(count) {
-                break;
-            }
-            id = r.next;
-            count += 1;
-        }
-        count
-    }
-
-    /// Drops a [burst](Self::burst_below) of `count` records, which ends at `end`.
-    pub(super) fn drop_burst(&mut self, count: usize, end: AbsSeq) {
-        self.touch(count);
-        let judged = self.index(self.frontier);
-        let next = self.records[count - 1].next;
-        self.records.drain(..count);
-        self.base = self.id(count);
-        self.una = end;
-        if count > judged {
-            self.frontier = self.base;
-        }
-        self.join(Mark::Sent, NIL, next);
     }
 
     /// The first record goes.
@@ -303,14 +265,14 @@ impl Scoreboard {
             cold_path();
             after = self.holes.finger;
             while after != NIL && self.index(after) > index {
-                self.touch(1);
+                self.touch();
                 after = self.records[self.index(after)].prev;
             }
             while let Some(&Record { next, .. }) = self.record(after)
                 && next != NIL
                 && self.index(next) < index
             {
-                self.touch(1);
+                self.touch();
                 after = next;
             }
         }
