@@ -34,28 +34,29 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let prior_una = self.una();
         let rate = &mut self.rate;
         let (mut oldest, mut newest, mut round_start) = (now, None, false);
-        let delivered = self.board.ack_clean(ack, |s| {
+        self.board.ack_clean(ack, |s| {
+            let s = newest.insert(*s);
             round_start |= rate.on_delivered(s, now);
             oldest = oldest.min(s.sent_at);
-            newest = Some(*s);
         });
         self.dup_acks = 0;
         self.on_progress(Some(now.since(oldest)), now);
         let mut sample = AckSample::default();
         sample.acked = ByteCount::new(ack - prior_una);
-        sample.delivered = delivered;
+        sample.delivered = sample.acked;
         sample.rtt = newest.map(|s| now.since(s.sent_at));
         sample.round_start = round_start;
         self.tell_of_delivery(&mut sample, self.cwnd_limited_since(prior_una), now);
-        let enough = !self.heeds_progress || self.heed_progress(&sample, &newest, now, trace);
-        // The round trip was measured just now, and no probe was under way; a loss may have been found.
+        if self.heeds_progress {
+            self.heed_progress(&sample, &newest, now, trace);
+        }
         if self.restart_rto(now) {
-            self.arm_pto_if(now, |s| enough || s.may_probe());
+            self.arm_pto(now);
         }
     }
 
     /// The loss detector hears of what a [clean](Self::is_clean) ACK delivered, `newest` of it last, and
-    /// judges it unless that is enough. Whether it is.
+    /// judges it unless that is enough.
     #[inline(never)]
     fn heed_progress(
         &mut self,
@@ -63,12 +64,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         newest: &Option<SentSegment>,
         now: Instant,
         trace: &mut impl Trace,
-    ) -> bool {
+    ) {
         if self.policy.sack
             && let Some(newest) = newest
             && self.detector.on_progress(newest, now, &self.rtt)
         {
-            return true;
+            return;
         }
         let mut seen = Delivered::to(self.una() - sample.acked.get());
         (seen.advanced, seen.bytes) = (true, sample.delivered);
@@ -78,7 +79,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.on_loss_found(bytes, self.flight_before(&seen, now), trace);
             self.tell_reduction(&seen, lost);
         }
-        false
     }
 
     /// SND.UNA has moved: what was measured of the round trip (RFC 6298 section 3), and nothing

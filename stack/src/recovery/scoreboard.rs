@@ -406,33 +406,22 @@ impl Scoreboard {
             return ByteCount::ZERO;
         }
         let mut delivered = 0;
-        // Where the first record starts.
-        let mut at = self.una;
-        while let Some(record) = self.records.front()
-            && record.end(at) <= ack
-        {
-            let (first, len) = (record.view(at), record.len);
-            self.touch();
-            self.uncount(first.mark, len);
+        let trimmed = self.drop_below(ack, |board, first| {
+            let len = first.len().get();
+            board.uncount(first.mark, len as u16);
             if first.is_sacked() {
-                self.holes.sacked_records -= 1;
-                if self.frontier == self.base {
-                    self.leave_sacked_above(0);
+                board.holes.sacked_records -= 1;
+                if board.frontier == board.base {
+                    board.leave_sacked_above(0);
                 }
             } else {
-                delivered += u64::from(len);
-                self.unlink(0, first.mark);
-                self.note_delivery(&first, self.holes.high_sacked);
-                each(&first);
+                delivered += len;
+                board.unlink(0, first.mark);
+                board.note_delivery(first, board.holes.high_sacked);
+                each(first);
             }
-            self.pop_first();
-            at = first.end;
-        }
-        self.una = ack;
-        if at < ack {
-            delivered += self.trim_first(ack);
-        }
-        ByteCount::new(delivered)
+        });
+        ByteCount::new(delivered + trimmed)
     }
 
     /// Whether `ack` covers the first record, and nothing is SACKed, lost or sent twice, nor stood
@@ -443,37 +432,16 @@ impl Scoreboard {
             && (self.records.front()).is_some_and(|first| first.end(self.una) <= ack)
     }
 
-    /// [`Self::ack`] where the board [is clean](Self::is_clean_to), and all was sent once: then the
-    /// records hang in flight in sequence order.
+    /// [`Self::ack`] of `ack`, no more than [`Self::end`], where the board
+    /// [is clean](Self::is_clean_to), and all was sent once: then the records hang in flight in sequence
+    /// order, and all of it is newly delivered.
     #[inline]
-    pub(super) fn ack_clean(
-        &mut self,
-        ack: AbsSeq,
-        mut each: impl FnMut(&SentSegment),
-    ) -> ByteCount {
-        let before = self.una;
-        let ack = ack.min(self.end);
-        // Where the first record starts.
-        let mut at = before;
-        while let Some(record) = self.records.front()
-            && record.end(at) <= ack
-        {
-            let first = record.view(at);
-            self.touch();
-            each(&first);
-            self.pop_first();
-            at = first.end;
-        }
+    pub(super) fn ack_clean(&mut self, ack: AbsSeq, mut each: impl FnMut(&SentSegment)) {
+        self.drop_below(ack, |_, first| each(first));
         match self.records.front_mut() {
             Some(first) => (first.prev, self.flight.head) = (NIL, self.base),
             None => self.flight = List::EMPTY,
         }
-        self.una = ack;
-        if at < ack {
-            cold_path();
-            self.trim_first(ack);
-        }
-        ByteCount::new(ack - before)
     }
 
     /// SACK blocks `(start, end)`, each within `una..=end`; marks the records that they cover

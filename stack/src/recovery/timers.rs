@@ -56,29 +56,23 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// (Re)start the probe timer, where tail-loss probes apply and something is outstanding (RFC 8985
     /// section 7.2).
-    #[inline]
-    pub(super) fn arm_pto(&mut self, now: Instant) {
-        self.arm_pto_if(now, |s| {
-            s.may_probe()
-                && (s.rare.as_changed()).is_none_or(|rare| rare.tlp.is_none())
-                && !s.probe_unmeasured
-                && s.backoff == 0
-        });
-    }
-
-    /// The same if a probe `may` leave.
     #[inline(always)] // One test of those who never send one.
-    pub(super) fn arm_pto_if(&mut self, now: Instant, may: impl FnOnce(&Self) -> bool) {
+    pub(super) fn arm_pto(&mut self, now: Instant) {
         self.pto_at = Sparse::NONE;
         if self.probes_tail {
             cold_path();
-            self.set_pto_if(now, may);
+            self.set_pto(now);
         }
     }
 
     #[inline(never)]
-    fn set_pto_if(&mut self, now: Instant, may: impl FnOnce(&Self) -> bool) {
-        if !(self.policy.sack && may(self)) {
+    fn set_pto(&mut self, now: Instant) {
+        let may = self.policy.sack
+            && self.may_probe()
+            && (self.rare.as_changed()).is_none_or(|rare| rare.tlp.is_none())
+            && !self.probe_unmeasured
+            && self.backoff == 0;
+        if !may {
             return;
         }
         let one_segment = self.board.len() == 1;

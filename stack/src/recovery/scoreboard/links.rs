@@ -173,6 +173,32 @@ impl Scoreboard {
         self.holes.runs_above -= u32::from(!self.is_sacked(index + 1));
     }
 
+    /// SND.UNA moves to `ack`: what lies wholly below goes, after `each` was called for it, and what does
+    /// in part is trimmed. By how many bytes that were not SACKed.
+    #[inline(always)] // Two ways to acknowledge.
+    pub(super) fn drop_below(
+        &mut self,
+        ack: AbsSeq,
+        mut each: impl FnMut(&mut Self, &SentSegment),
+    ) -> u64 {
+        // Where the first record starts.
+        let mut at = self.una;
+        while let Some(record) = self.records.front()
+            && record.end(at) <= ack
+        {
+            let first = record.view(at);
+            self.touch();
+            each(self, &first);
+            self.pop_first();
+            at = first.end;
+        }
+        self.una = ack;
+        match at < ack {
+            true => self.trim_first(ack),
+            false => 0,
+        }
+    }
+
     /// The first record goes.
     #[inline]
     pub(super) fn pop_first(&mut self) {
