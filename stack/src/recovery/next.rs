@@ -56,13 +56,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// leaves: what [`Self::next_segment`] answers follows from them alone.
     #[inline(always)] // Of each packet.
     pub(crate) fn is_plain(&self, now: Instant) -> bool {
-        self.episode.is_open()
-            && !self.board.has_holes()
+        self.rests()
             && self.has_records()
-            && !self.probe_due
             && (self.asked()).is_none_or(|a| a.pacer.is_none() && a.held_until <= now)
-            && !self.validates
-            && !self.needs.delivery_rate
     }
 
     /// [`Self::allowance`] of a sender that [is plain](Self::is_plain), and a segment at least of one
@@ -126,7 +122,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// Until when pacing holds back the next segment, or one that is `new` a mark does, if they do.
     #[inline]
-    fn waits_until(&self, now: Instant, new: bool) -> Option<Instant> {
+    pub(super) fn waits_until(&self, now: Instant, new: bool) -> Option<Instant> {
         let asked = self.asked()?;
         cold_path();
         let paced = asked.pacer.as_ref().and_then(|pacer| pacer.next_send(now));

@@ -20,12 +20,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.rare.as_changed().is_some_and(|rare| rare.paces())
     }
 
-    /// Until when pacing holds back the next segment, if it does.
-    #[inline]
-    pub(super) fn paced_until(&self, now: Instant) -> Option<Instant> {
-        self.rare.asked.pacer.as_ref()?.next_send(now)
-    }
-
     /// Never so slow that a segment takes longer than [`SLOWEST_SEGMENT`]; rate zero is none at all.
     #[inline(always)] // Asked for each segment, and most often there is none.
     pub(super) fn pacing_rate(&self) -> Option<Rate> {
@@ -63,7 +57,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// An ACK has come: what is held back for longer than a round trip was paced by another rate, or
     /// is not to be paced any more.
     pub(super) fn reconsider_pace(&mut self, now: Instant) {
-        let next = self.paced_until(now);
+        let next = self.waits_until(now, false);
         if next.is_none_or(|next| next <= now + self.rtt.latest()) {
             return;
         }
