@@ -18,7 +18,7 @@ use narrows::congestion::{
 };
 use narrows::conn::icmp::IcmpPolicy;
 use narrows::conn::state::{CloseReason, State};
-use narrows::recovery::prr::{Bound, Prr};
+use narrows::recovery::prr::Prr;
 use narrows::recovery::spurious::{Frto, FrtoFacts, FrtoVerdict};
 use narrows::wire::{Ecn, Flags};
 use narrows::{Duration, Instant};
@@ -492,7 +492,7 @@ fn acks_do_not_put_off_the_override_timer() {
 fn rfc9937_6_2_an_ack_is_worth_what_it_delivers() {
     let bytes = |n: u64| ByteCount::new(n * 1_000);
     let (mss, pipe) = (bytes(1), bytes(3));
-    let mut prr = Prr::new(bytes(20), bytes(10), Bound::Rfc9937);
+    let mut prr = Prr::new(bytes(20), bytes(10), RecoverySending::Prr);
     for _ in 0..3 {
         // A segment more than was delivered, each time.
         assert_eq!(prr.on_ack(bytes(1), pipe, mss, true), bytes(2));

@@ -5,7 +5,7 @@ use crate::lab::{Lab, ms, segments, textbook};
 use narrows::ByteCount;
 use narrows::config::{EcnMode, InitialWindow, RecoverySending, TcpConfig, TimestampMode};
 use narrows::congestion::CaState;
-use narrows::recovery::prr::{Bound, Prr};
+use narrows::recovery::prr::Prr;
 use narrows::wire::Flags;
 
 /// A sender without SACK with `n` segments in flight and 50 more waiting, an RTT later.
@@ -208,7 +208,7 @@ fn rfc9937_4_the_reduction_for_a_mark_begins_at_once() {
 fn rfc9937_6_2_an_ack_that_delivers_nothing_changes_nothing() {
     let segments = |n: u64| ByteCount::new(n * 1_000);
     let mss = segments(1);
-    let mut prr = Prr::new(segments(20), segments(10), Bound::Rfc9937);
+    let mut prr = Prr::new(segments(20), segments(10), RecoverySending::Prr);
     // Below ssthresh, and all is well: one segment more.
     assert_eq!(prr.on_ack(mss, segments(4), mss, true), segments(2));
     for pipe in [0, 4, 9, 10, 20] {

@@ -2,11 +2,12 @@
 
 use super::detector::AckFacts;
 use super::episode::Episode;
-use super::prr::{Bound, Prr};
+use super::prr::Prr;
 use super::rate::RateEstimator;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use super::tlp::{TlpEpisode, TlpOutcome};
+use crate::config::RecoverySending;
 use crate::sparse::Sparse;
 use crate::trace::Trace;
 use narrows_congestion::hint::cold_path;
@@ -392,9 +393,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How much leaves in the present reduction follows what was delivered (RFC 9937).
     pub(super) fn tell_reduction(&mut self, seen: &Delivered, lost: Option<ByteCount>) {
         if let Some(prr) = self.episode.prr_mut() {
-            let goes_well = match prr.bound {
-                Bound::Rfc9937 => seen.advanced,
-                Bound::Linux43 => seen.repaired,
+            let goes_well = match self.policy.recovery {
+                RecoverySending::PrrLinux43 => seen.repaired,
+                RecoverySending::Prr | RecoverySending::Pipe => seen.advanced,
             };
             let safe = goes_well && lost.is_none();
             // Duplicate ACKs are not believed to deliver more than there was (RFC 9937 section 6.2).

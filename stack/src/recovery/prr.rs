@@ -1,6 +1,7 @@
 //! Proportional Rate Reduction (RFC 9937): how much may leave on each ACK while the window is
 //! being reduced.
 
+use crate::config::RecoverySending;
 use narrows_congestion::ByteCount;
 
 /// One reduction of the window, from its start to its end.
@@ -14,46 +15,24 @@ use narrows_congestion::ByteCount;
 /// follows the example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prr {
-    /// What was in flight when the reduction began.
+    /// `RecoverFS` (section 6): the data that will be reported delivered from the ACK on that set it off.
     pub(super) recover_fs: ByteCount,
     /// What the flight is being reduced to; the window when the reduction ends.
     ssthresh: ByteCount,
     prr_delivered: ByteCount,
     prr_out: ByteCount,
-    pub(super) bound: Bound,
+    /// Which of the two: what leaves on an ACK while less is in flight than `ssthresh`.
+    sending: RecoverySending,
     /// What may leave until the next ACK.
     sndcnt: ByteCount,
 }
 
-/// How much leaves on an ACK while less is in flight than `ssthresh`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// What was delivered and not yet replaced, and a segment more on a `SafeACK`, which advances
-    /// SND.UNA and tells of no further loss (RFC 9937).
-    Rfc9937,
-    /// What the ACK delivered, in whole segments; as in the RFC on one that acknowledges what was sent
-    /// again (`tcp_cwnd_reduction` of Linux 4.3).
-    Linux43,
-}
-
-/// `RecoverFS` of RFC 9937 section 6: the data that will be reported delivered in the
-/// recovery that starts with this ACK. `outstanding` and `sacked` are the state after the ACK,
-/// `newly_sacked` and `newly_acked` what it brought.
-pub fn recover_fs(
-    outstanding: ByteCount,
-    sacked: ByteCount,
-    newly_sacked: ByteCount,
-    newly_acked: ByteCount,
-) -> ByteCount {
-    (outstanding - (sacked - newly_sacked)) + newly_acked
-}
-
 impl Prr {
-    /// The reduction of a flight of `recover_fs` (see [`recover_fs`]) to `ssthresh` begins.
+    /// The reduction of a flight of `recover_fs` to `ssthresh` begins.
     /// Report the ACK that set it off with [`Self::on_ack`] as well.
-    pub fn new(recover_fs: ByteCount, ssthresh: ByteCount, bound: Bound) -> Self {
+    pub fn new(recover_fs: ByteCount, ssthresh: ByteCount, sending: RecoverySending) -> Self {
         Self {
-            bound,
+            sending,
             recover_fs: recover_fs.max(ByteCount::new(1)),
             ssthresh,
             prr_delivered: ByteCount::ZERO,
@@ -62,8 +41,9 @@ impl Prr {
         }
     }
 
-    /// An ACK delivered `delivered` bytes and left `pipe` in flight. `safe_ack`: as the [`Bound`] has
-    /// it. Returns `sndcnt`, the bytes that may leave now.
+    /// An ACK delivered `delivered` bytes and left `pipe` in flight. `safe_ack`: it tells of no further
+    /// loss, and advances SND.UNA (RFC 9937) or acknowledges what was sent again
+    /// (`tcp_cwnd_reduction` of Linux 4.3). Returns `sndcnt`, the bytes that may leave now.
     pub fn on_ack(
         &mut self,
         delivered: ByteCount,
@@ -81,10 +61,11 @@ impl Prr {
         } else {
             // PRR-CRB, and PRR-SSRB's extra segment while recovery goes well.
             let conserved = (self.prr_delivered - self.prr_out).max(delivered);
-            let bound = match (safe_ack, self.bound) {
+            let bound = match (safe_ack, self.sending) {
                 (true, _) => conserved + mss,
-                (false, Bound::Rfc9937) => conserved,
-                (false, Bound::Linux43) => round_up(delivered, mss),
+                // What the ACK delivered, in whole segments.
+                (false, RecoverySending::PrrLinux43) => round_up(delivered, mss),
+                (false, _) => conserved,
             };
             bound.min(self.ssthresh - pipe)
         };
@@ -189,14 +170,9 @@ mod tests {
             let still_lost = (una..=lost).filter(|s| !received.contains(s)).count() as u64;
             let pipe = segments(nxt - una - sacked - still_lost + retransmitted);
             let prr = prr.get_or_insert_with(|| {
-                let fs = recover_fs(
-                    segments(nxt - una),
-                    segments(sacked),
-                    segments(1),
-                    ByteCount::ZERO,
-                );
+                let fs = segments(nxt - una - (sacked - 1));
                 assert_eq!(fs, segments(20));
-                Prr::new(fs, segments(10), Bound::Rfc9937)
+                Prr::new(fs, segments(10), RecoverySending::Prr)
             });
             let mut sndcnt = prr
                 .on_ack(segments(1), pipe, ByteCount::new(MSS), una > before)
@@ -241,7 +217,7 @@ mod tests {
     #[test]
     fn reduction_bounds() {
         let mss = ByteCount::new(MSS);
-        let mut prr = Prr::new(segments(20), segments(10), Bound::Rfc9937);
+        let mut prr = Prr::new(segments(20), segments(10), RecoverySending::Prr);
         assert_eq!(
             prr.on_ack(segments(1), segments(4), mss, false),
             segments(1)
@@ -266,7 +242,7 @@ mod tests {
     #[test]
     fn linux_4_3_replaces_what_an_ack_delivers() {
         let mss = ByteCount::new(MSS);
-        let mut prr = Prr::new(segments(20), segments(10), Bound::Linux43);
+        let mut prr = Prr::new(segments(20), segments(10), RecoverySending::PrrLinux43);
         let half = ByteCount::new(MSS / 2);
         assert_eq!(
             prr.on_ack(segments(3), segments(4), mss, false),
@@ -287,7 +263,7 @@ mod tests {
     fn first_retransmission_is_forced() {
         let mss = ByteCount::new(MSS);
         let almost = ByteCount::new(10 * MSS - 1);
-        let mut prr = Prr::new(segments(20), segments(10), Bound::Rfc9937);
+        let mut prr = Prr::new(segments(20), segments(10), RecoverySending::Prr);
         assert_eq!(prr.on_ack(segments(1), almost, mss, false), mss);
         prr.on_sent(mss);
         assert_eq!(prr.allowance(), ByteCount::ZERO);
@@ -310,7 +286,7 @@ mod tests {
             acks in proptest::collection::vec((0u64..100_000, 0u64..2_000_000, any::<bool>()), 1..50),
         ) {
             let mss = ByteCount::new(MSS);
-            let mut prr = Prr::new(ByteCount::new(fs), ByteCount::new(ssthresh), Bound::Rfc9937);
+            let mut prr = Prr::new(ByteCount::new(fs), ByteCount::new(ssthresh), RecoverySending::Prr);
             let (mut delivered, mut out) = (0u64, 0u64);
             for (d, pipe, safe) in acks {
                 delivered += d;

@@ -2,7 +2,7 @@
 
 use super::ack::Delivered;
 use super::episode::Episode;
-use super::prr::{self, Bound, Prr};
+use super::prr::Prr;
 use super::sender::Sender;
 use super::spurious::UndoRecord;
 use crate::config::RecoverySending;
@@ -192,23 +192,22 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What was outstanding before an ACK that has brought so much.
     pub(super) fn flight_before(&self, seen: &Delivered, now: Instant) -> Flight {
-        let outstanding = self.board.outstanding();
-        let (sacked, newly_acked) = (self.board.sacked(), seen.bytes - seen.newly_sacked);
+        let already_sacked = self.board.sacked() - seen.newly_sacked;
+        let newly_acked = seen.bytes - seen.newly_sacked;
         Flight {
             now,
             size: ByteCount::new(self.nxt() - seen.prior_una),
-            recover_fs: prr::recover_fs(outstanding, sacked, seen.newly_sacked, newly_acked),
+            recover_fs: self.board.outstanding() - already_sacked + newly_acked,
         }
     }
 
     /// What says how much leaves in a reduction of `flight`.
     fn new_prr(&self, flight: Flight) -> Option<Box<Prr>> {
-        let bound = match self.policy.recovery {
-            RecoverySending::Prr => Bound::Rfc9937,
-            RecoverySending::PrrLinux43 => Bound::Linux43,
-            RecoverySending::Pipe => return None,
-        };
-        let prr = Prr::new(flight.recover_fs, self.reduced_window(), bound);
+        let sending = self.policy.recovery;
+        if sending == RecoverySending::Pipe {
+            return None;
+        }
+        let prr = Prr::new(flight.recover_fs, self.reduced_window(), sending);
         Some(Box::new(prr))
     }
 
