@@ -3,7 +3,7 @@
 use crate::lab::{Lab, MSS, ms, rto, segments, stamped, textbook, us};
 use narrows::config::{AckPolicy, IdleRestart, InitialWindow, Lifetimes, TcpConfig};
 use narrows::recovery::AbsSeq;
-use narrows::recovery::detector::{AckFacts, FastRetransmitTimer, LossDetector};
+use narrows::recovery::detector::{AckFacts, LossDetector};
 use narrows::recovery::dup_thresh::Sack6675;
 use narrows::recovery::scoreboard::Scoreboard;
 use narrows::trace::{TimeoutCause, TraceEvent};
@@ -118,8 +118,8 @@ fn a_detector_may_leave_the_timer_alone() {
         fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
             self.0.on_ack(facts, board);
         }
-        fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
-            FastRetransmitTimer::RunsOn
+        fn timer_runs_on(&self) -> bool {
+            true
         }
     }
     let config = TcpConfig {

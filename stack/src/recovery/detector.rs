@@ -3,7 +3,7 @@
 //! A detector judges, it does not act: it puts LOST marks on the [`Scoreboard`], and the engine
 //! enters recovery, cuts the window and retransmits.
 
-use super::dup_thresh::{GoBackN, NewReno, Reno, Sack6675};
+use super::dup_thresh::{NewReno, Reno, Sack6675};
 use super::rack::RackTlp;
 use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows_congestion::registry::Registry;
@@ -80,29 +80,6 @@ impl<'a> AckFacts<'a> {
     }
 }
 
-/// The two variants of NewReno that RFC 6582 section 4 tells apart: which of the partial ACKs of
-/// a fast recovery restart the retransmission timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartialAcks {
-    /// Only the first: a window with many holes ends in a timeout and slow start. What section
-    /// 3.2 does.
-    Impatient,
-    /// All: a hole is mended in each round trip, however many there are.
-    SlowButSteady,
-}
-
-/// What the first outstanding segment does to the retransmission timer when it leaves again in a
-/// fast recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FastRetransmitTimer {
-    /// It restarts it: no segment leaves again within an RTO of the last time (RFC 6298 section
-    /// 5). Linux does so, too.
-    Restarts,
-    /// Nothing: the timer counts from the last ACK that advanced SND.UNA, and fires the sooner
-    /// for it where the retransmission is lost, or late. The simulators ns-3 and htsim do so.
-    RunsOn,
-}
-
 /// A loss detection algorithm.
 ///
 /// # What the engine promises
@@ -171,15 +148,21 @@ pub trait LossDetector: Debug + Send {
         false
     }
 
-    /// Without SACK, what a partial ACK of fast recovery does to the retransmission timer
-    /// (RFC 6582 section 4).
-    fn partial_acks(&self) -> PartialAcks {
-        PartialAcks::Impatient
+    /// Without SACK every partial ACK of a fast recovery restarts the retransmission timer: a hole is
+    /// mended in each round trip, however many there are. If not, only the first does, so that a window
+    /// with many holes ends in a timeout and slow start, as in RFC 6582 section 3.2. Section 4 tells
+    /// these variants apart, "slow but steady" and "impatient".
+    fn is_slow_but_steady(&self) -> bool {
+        false
     }
 
-    /// What a fast retransmission does to the retransmission timer.
-    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
-        FastRetransmitTimer::Restarts
+    /// The first outstanding segment leaves the retransmission timer alone when it leaves again in a fast
+    /// recovery: the timer counts from the last ACK that advanced SND.UNA, and fires the sooner for it
+    /// where the retransmission is lost, or late. The simulators ns-3 and htsim do so. If not, it
+    /// restarts it: no segment leaves again within an RTO of the last time (RFC 6298 section 5). Linux
+    /// does so, too.
+    fn timer_runs_on(&self) -> bool {
+        false
     }
 
     /// It needs SACK; if not, the connection does not negotiate it.
@@ -255,7 +238,7 @@ pub fn registry() -> &'static [DetectorEntry] {
         DetectorEntry {
             name: "go-back-n",
             description: "three duplicate ACKs condemn all that is outstanding; no SACK",
-            build: || Box::new(GoBackN::new()),
+            build: || Box::new(NewReno::going_back()),
         },
         DetectorEntry {
             name: "sack",

@@ -53,12 +53,27 @@ impl LossDetector for Reno {
 pub struct NewReno {
     /// One past `recover`. Not the engine's recovery point, which ECN moves too.
     recover: AbsSeq,
+    goes_back: bool,
 }
 
 impl NewReno {
     /// A detector.
     pub const fn new() -> Self {
-        Self { recover: 0 }
+        Self {
+            recover: 0,
+            goes_back: false,
+        }
+    }
+
+    /// Go-back-N: the duplicate ACKs that condemn the first segment condemn all behind it, too: what is
+    /// not acknowledged when its turn comes is sent again, what the receiver has among it. 4.3BSD-Tahoe
+    /// goes back so, with a window of one segment; here the window is what the congestion control and
+    /// PRR make of it, as in no system known to us.
+    pub const fn going_back() -> Self {
+        Self {
+            recover: 0,
+            goes_back: true,
+        }
     }
 
     /// A timeout happened (step 6).
@@ -69,7 +84,10 @@ impl NewReno {
 
 impl LossDetector for NewReno {
     fn name(&self) -> &'static str {
-        "newreno"
+        match self.goes_back {
+            true => "go-back-n",
+            false => "newreno",
+        }
     }
 
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
@@ -86,6 +104,9 @@ impl LossDetector for NewReno {
             CaState::Open | CaState::Disorder | CaState::Cwr => {
                 if has_duplicates(facts) && board.una() > self.recover && condemn_first(board) {
                     self.recover = board.end();
+                    if self.goes_back {
+                        board.mark_all_lost();
+                    }
                 }
             }
         }
@@ -104,54 +125,6 @@ impl LossDetector for NewReno {
 
     fn on_undo(&mut self) {
         self.recover = 0;
-    }
-
-    fn uses_sack(&self) -> bool {
-        false
-    }
-}
-
-/// Go-back-N: the `DupThresh` duplicate ACKs that condemn the first segment of [`NewReno`] condemn all
-/// behind it, too: what is not acknowledged when its turn comes is sent again, what the receiver has
-/// among it. 4.3BSD-Tahoe goes back so, with a window of one segment; here the window is what the
-/// congestion control and PRR make of it, as in no system known to us.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GoBackN {
-    duplicates: NewReno,
-}
-
-impl GoBackN {
-    /// A detector.
-    pub const fn new() -> Self {
-        Self {
-            duplicates: NewReno::new(),
-        }
-    }
-}
-
-impl LossDetector for GoBackN {
-    fn name(&self) -> &'static str {
-        "go-back-n"
-    }
-
-    fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
-        let before = board.condemned();
-        self.duplicates.on_ack(facts, board);
-        if board.condemned() > before && !facts.in_recovery() {
-            board.mark_all_lost();
-        }
-    }
-
-    fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
-        self.duplicates.on_rto(now, board);
-    }
-
-    fn on_undo(&mut self) {
-        self.duplicates.on_undo();
-    }
-
-    fn heeds_progress(&self) -> bool {
-        false
     }
 
     fn uses_sack(&self) -> bool {
@@ -500,7 +473,7 @@ mod tests {
         for n in 1..=10 {
             board.push(1 + n * 1_000, Instant::ZERO, 0);
         }
-        let mut detector = GoBackN::new();
+        let mut detector = NewReno::going_back();
         let rtt = RttEstimator::new();
         for dup_acks in 1..=3 {
             let mut facts = AckFacts::new(Instant::ZERO, ByteCount::new(1_000), &rtt);

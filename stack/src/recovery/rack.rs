@@ -4,7 +4,7 @@
 use crate::recovery::detector::{AckFacts, LossDetector};
 use crate::recovery::dup_thresh::NewReno;
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
-use crate::sparse::{Rarely, begins};
+use crate::sparse::{Rarely, Sparse, begins};
 use narrows_congestion::{Duration, Instant, RttEstimator};
 
 /// For how many recoveries a reordering window that D-SACKs raised persists (RFC 8985
@@ -39,7 +39,7 @@ begins! {
         /// `RACK.dsack_round`: a D-SACK counts once until this is acknowledged.
         dsack_round: Option<AbsSeq> = None,
         recovering: bool = false,
-        deadline: Option<Instant> = None,
+        deadline: Sparse<Instant> = Sparse::NONE,
         without_sack: NewReno = NewReno::new(),
     }
 }
@@ -56,11 +56,9 @@ impl RackTlp {
 
     /// Without the tail loss probe.
     pub const fn without_probe() -> Self {
-        Self {
-            without_probe: true,
-            reo_wnd: Duration::ZERO,
-            state: Rarely::new(),
-        }
+        let mut rack = Self::new();
+        rack.without_probe = true;
+        rack
     }
 }
 
@@ -118,7 +116,7 @@ impl Rack {
 
     /// `RACK_detect_loss`, step 5 of section 6.2.
     fn detect(&mut self, now: Instant, reo_wnd: Duration, board: &mut Scoreboard) {
-        self.deadline = None;
+        self.deadline = Sparse::NONE;
         let Some(newest) = self.newest else {
             return;
         };
@@ -127,14 +125,14 @@ impl Rack {
             return;
         }
         let patience = self.rtt + reo_wnd;
-        let mut next = None;
+        let mut next = Sparse::NONE;
         let judged = board.mark_lost_by_send_time(|segment| {
             if !newest.sent_after(segment) {
                 return false;
             }
             let expires = segment.sent_at + patience;
             if expires > now {
-                next = Some(expires);
+                next = Sparse::some(expires);
             }
             expires <= now
         });
@@ -181,7 +179,7 @@ impl LossDetector for RackTlp {
         }
         state.newest = Some(*newest);
         state.rtt = now.since(newest.sent_at);
-        state.deadline = None;
+        state.deadline = Sparse::NONE;
         self.reo_wnd = state.quarters_of_min_rtt(rtt);
         true
     }
@@ -191,14 +189,14 @@ impl LossDetector for RackTlp {
     }
 
     fn reorder_deadline(&self) -> Option<Instant> {
-        self.state.deadline
+        self.state.deadline.get()
     }
 
     /// Section 6.3: the first segment, and those whose time is over. What was sent a moment ago
     /// is not lost only because the timer fired.
     fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
         let state = &mut *self.state;
-        state.deadline = None;
+        state.deadline = Sparse::NONE;
         state.recovering = true;
         state.without_sack.note_rto(board);
         let patience = state.rtt + self.reo_wnd;
@@ -210,7 +208,7 @@ impl LossDetector for RackTlp {
 
     fn on_undo(&mut self) {
         let state = &mut *self.state;
-        state.deadline = None;
+        state.deadline = Sparse::NONE;
         state.newest = state.newest.filter(|newest| !newest.was_retransmitted());
         state.without_sack.on_undo();
     }

@@ -1,7 +1,6 @@
 //! The sender's timers: when they are armed (RFC 6298 section 5, RFC 8985 section 7.2), and what
 //! follows when one fires.
 
-use super::detector::{FastRetransmitTimer, PartialAcks};
 use super::episode::Episode;
 use super::rare::Rare;
 use super::scoreboard::SentSegment;
@@ -41,7 +40,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let rto = now + self.armed_rto;
         !self.is_impatient()
             && self.rto_at.get().is_some_and(|at| at < rto)
-            && self.detector.fast_retransmit_timer() == FastRetransmitTimer::Restarts
+            && !self.detector.timer_runs_on()
     }
 
     /// RFC 6582 section 3.2 step 3: without SACK only the first partial ACK of an episode
@@ -51,7 +50,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     pub(super) fn is_impatient(&self) -> bool {
         matches!(self.episode, Episode::Recovery { partial_acks, .. } if partial_acks > 1)
             && !self.policy.sack
-            && self.detector.partial_acks() == PartialAcks::Impatient
+            && !self.detector.is_slow_but_steady()
     }
 
     /// (Re)start the probe timer, where tail-loss probes apply and something is outstanding (RFC 8985

@@ -6,7 +6,7 @@ use narrows::congestion::{
     AckSample, CaState, CongestionControl, CongestionEvent, CongestionRegistry, FlowStart,
     FlowView, Lower, Reno,
 };
-use narrows::recovery::detector::{self, AckFacts, FastRetransmitTimer, LossDetector, PartialAcks};
+use narrows::recovery::detector::{self, AckFacts, LossDetector};
 use narrows::recovery::dup_thresh::{NewReno, Sack6675};
 use narrows::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows::{ByteCount, Instant};
@@ -37,11 +37,11 @@ pub(super) fn incast(bench: &Bench<'_>, spec: &Experiment) -> Result<IncastRun, 
         },
     );
     let mut detectors = detector::standard();
-    let steady = Arc::new(|| Steady(NewReno::new(), PartialAcks::SlowButSteady));
+    let steady = Arc::new(|| Steady(NewReno::new(), true));
     detectors.register_arc(STEADY, "every partial ACK restarts the timer", steady);
     #[cfg(test)]
     {
-        let impatient = Arc::new(|| Steady(NewReno::new(), PartialAcks::Impatient));
+        let impatient = Arc::new(|| Steady(NewReno::new(), false));
         detectors.register_arc(tests::IMPATIENT, "only the first does", impatient);
     }
     let runs_on = Arc::new(|| RunsOn(Sack6675::new()));
@@ -107,7 +107,7 @@ impl CongestionControl for UncountedEnd {
 /// NewReno whose every partial ACK restarts the retransmission timer, the "slow but steady" one
 /// of RFC 6582 section 4. htsim's is of this kind.
 #[derive(Debug)]
-struct Steady(NewReno, PartialAcks);
+struct Steady(NewReno, bool);
 
 impl LossDetector for Steady {
     fn name(&self) -> &'static str {
@@ -119,11 +119,11 @@ impl LossDetector for Steady {
     fn on_rto(&mut self, now: Instant, board: &mut Scoreboard) {
         self.0.on_rto(now, board);
     }
-    fn partial_acks(&self) -> PartialAcks {
+    fn is_slow_but_steady(&self) -> bool {
         self.1
     }
-    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
-        FastRetransmitTimer::RunsOn
+    fn timer_runs_on(&self) -> bool {
+        true
     }
     fn uses_sack(&self) -> bool {
         false
@@ -147,8 +147,8 @@ impl LossDetector for RunsOn {
     fn on_undo(&mut self) {
         self.0.on_undo();
     }
-    fn fast_retransmit_timer(&self) -> FastRetransmitTimer {
-        FastRetransmitTimer::RunsOn
+    fn timer_runs_on(&self) -> bool {
+        true
     }
     fn speculate(&mut self, board: &mut Scoreboard, recovery_point: AbsSeq) -> Option<SentSegment> {
         self.0.speculate(board, recovery_point)
