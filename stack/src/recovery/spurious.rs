@@ -29,17 +29,6 @@ pub struct UndoRecord {
     copies: Vec<Copied>,
 }
 
-/// Whether what a reduction that was taken back had repaired beyond its window was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RepairedBeyond {
-    /// It is not known yet.
-    Undecided,
-    /// Some of it was.
-    Lost,
-    /// Nothing says so.
-    Unproven,
-}
-
 /// A segment that was retransmitted, for D-SACKs to account for (RFC 3708 section 3). In eight bytes:
 /// of a window with many there are as many of these.
 #[derive(Clone, Copy, Debug)]
@@ -48,19 +37,9 @@ struct Copied {
     /// leave.
     at: u32,
     len: u16,
-    /// A D-SACK has reported all of it.
+    /// A D-SACK has reported some of it, or one has reported all of it.
+    reported: bool,
     duplicate: bool,
-    beyond: Beyond,
-}
-
-/// Whether it left after the reduction: that was not answered for, and if the reduction is taken back,
-/// nothing has answered for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beyond {
-    No,
-    /// It is, and no D-SACK has reported any of it.
-    Unreported,
-    Reported,
 }
 
 /// Copies that room is made for at least: allocators give no less than three words.
@@ -90,6 +69,15 @@ impl UndoRecord {
         }
     }
 
+    /// The copies of what left after the reduction: that was not answered for, and if the reduction is
+    /// taken back, nothing has answered for it.
+    fn beyond(&self) -> impl Iterator<Item = &Copied> {
+        let (una, nxt) = self.range;
+        self.copies
+            .iter()
+            .filter(move |copy| copy.span(una).0 >= nxt)
+    }
+
     /// Which of the copies a D-SACK would be of is not known. Those of the next window are still
     /// listened for.
     fn ambiguous(&mut self) {
@@ -97,7 +85,8 @@ impl UndoRecord {
         if core::mem::replace(&mut self.ambiguous, true) {
             return;
         }
-        self.copies.retain(|copy| copy.beyond != Beyond::No);
+        let (una, nxt) = self.range;
+        self.copies.retain(|copy| copy.span(una).0 >= nxt);
         self.copies.shrink_to_fit();
     }
 
@@ -111,11 +100,7 @@ impl UndoRecord {
             // Step A.3.
             return self.ambiguous();
         }
-        let beyond = match segment.start >= self.range.1 {
-            true => Beyond::Unreported,
-            false => Beyond::No,
-        };
-        if self.ambiguous && beyond == Beyond::No {
+        if self.ambiguous && segment.start < self.range.1 {
             return;
         }
         if self.copies.len() == self.copies.capacity() {
@@ -128,8 +113,8 @@ impl UndoRecord {
         self.copies.push(Copied {
             at: (segment.start - self.range.0) as u32,
             len: segment.len().get() as u16,
+            reported: false,
             duplicate: false,
-            beyond,
         });
     }
 
@@ -154,42 +139,25 @@ impl UndoRecord {
     /// The reduction is taken back, with SND.NXT at `nxt`: what is to be remembered of it, if
     /// anything.
     pub fn taken_back(mut self, nxt: AbsSeq) -> Option<Self> {
-        if self.copies.iter().all(|copy| copy.beyond == Beyond::No) {
-            return None;
-        }
+        self.beyond().next()?;
         self.taken_back = true;
         self.ended = Sparse::some(nxt);
         Some(self)
     }
 
-    /// A D-SACK has come, whatever it proves.
-    pub fn note_dsack(&mut self, (start, end): (AbsSeq, AbsSeq)) {
-        self.peer_tells = true;
-        for copy in &mut self.copies {
-            let (from, to) = copy.span(self.range.0);
-            if copy.beyond == Beyond::Unreported && start < to && from < end {
-                copy.beyond = Beyond::Reported;
-            }
-        }
-    }
-
-    /// The reduction was taken back, and now SND.UNA is `una`, SND.NXT `nxt`. Of a segment that was
-    /// sent twice a peer that tells of duplicates reports one, unless either was lost. That has
-    /// come once what left after the undo is acknowledged; a round trip more is for what the
-    /// network reorders.
-    pub fn repaired_beyond(&mut self, una: AbsSeq, nxt: AbsSeq) -> RepairedBeyond {
+    /// The reduction was taken back, and now SND.UNA is `una`, SND.NXT `nxt`: whether some of what it had
+    /// repaired beyond its window was lost, once that is known. Of a segment that was sent twice a peer
+    /// that tells of duplicates reports one, unless either was lost. That has come once what left after
+    /// the undo is acknowledged; a round trip more is for what the network reorders.
+    pub fn repaired_beyond(&mut self, una: AbsSeq, nxt: AbsSeq) -> Option<bool> {
         if !self.is_over(una) {
-            return RepairedBeyond::Undecided;
+            return None;
         }
         if !core::mem::replace(&mut self.second, true) {
             self.ended = Sparse::some(nxt);
-            return RepairedBeyond::Undecided;
+            return None;
         }
-        let once = (self.copies.iter()).any(|copy| copy.beyond == Beyond::Unreported);
-        match self.peer_tells && once {
-            true => RepairedBeyond::Lost,
-            false => RepairedBeyond::Unproven,
-        }
+        Some(self.peer_tells && self.beyond().any(|copy| !copy.reported))
     }
 
     /// Eifel detection (RFC 3522 section 3.2): an ACK that moves SND.UNA to `una`, past the first
@@ -210,20 +178,21 @@ impl UndoRecord {
     /// of its acknowledgements were lost (step A.1), and nothing is undone; unless the window was
     /// one segment, whose acknowledgement may only have been delayed.
     pub fn on_dsack(&mut self, (start, end): (AbsSeq, AbsSeq), first_news: bool) -> bool {
-        if start < self.range.0 || end > self.range.1 {
-            return false;
-        }
-        if first_news && end < self.range.1 {
+        self.peer_tells = true;
+        let of_window = start >= self.range.0 && end <= self.range.1;
+        if of_window && first_news && end < self.range.1 {
             self.ambiguous();
-        }
-        if self.ambiguous {
-            return false;
         }
         let mut retransmitted = false;
         for copy in &mut self.copies {
             let (from, to) = copy.span(self.range.0);
-            retransmitted |= start < to && from < end;
-            copy.duplicate |= start <= from && to <= end;
+            let some = start < to && from < end;
+            retransmitted |= some;
+            copy.reported |= some;
+            copy.duplicate |= of_window && start <= from && to <= end;
+        }
+        if !of_window || self.ambiguous {
+            return false;
         }
         if !retransmitted {
             // Step A.4: the network duplicates, or it is a copy that left before the reduction.

@@ -4,7 +4,7 @@ use super::ack::{AckInput, Delivered};
 use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
+use super::spurious::{Frto, FrtoFacts, FrtoVerdict};
 use crate::trace::{Trace, TraceEvent};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{CongestionControl, Instant, RtoPolicy, Spurious};
@@ -42,19 +42,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
-        if let Some(dsack) = input.dsack {
-            cold_path();
-            undo.note_dsack(dsack);
-        }
+        let reported = (input.dsack).is_some_and(|d| undo.on_dsack(d, seen.first_news));
         if undo.taken_back {
             self.judge_repaired_beyond(seen, input.now, trace);
             return;
         }
         let spurious = &self.policy.spurious;
         let eifel = spurious.eifel && seen.advanced && undo.eifel(input.ack, input.tsecr);
-        let dsack = spurious.dsack
-            && !self.network_duplicates
-            && (input.dsack).is_some_and(|d| undo.on_dsack(d, seen.first_news));
+        let dsack = spurious.dsack && !self.network_duplicates && reported;
         let kind = undo.kind;
         if eifel || dsack {
             cold_path();
@@ -72,12 +67,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
-        let verdict = undo.repaired_beyond(self.board.una(), self.board.end());
-        if verdict == RepairedBeyond::Undecided {
+        let Some(lost) = undo.repaired_beyond(self.board.una(), self.board.end()) else {
             return;
-        }
+        };
         self.rare.clear(|rare| &mut rare.undo);
-        if verdict == RepairedBeyond::Lost {
+        if lost {
             self.answer_for_repaired(self.flight_before(seen, now), trace);
         }
     }
