@@ -32,20 +32,20 @@ pub(super) struct RateEstimator {
     rates: Option<Box<Rates>>,
 }
 
-/// `P`: the delivery state when a segment was last transmitted.
-#[derive(Clone, Copy, Debug)]
-struct Transmission {
-    /// `P.delivered`.
+/// The delivery state, `C`; as it was when a segment was last transmitted, `P`.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// `delivered`: of `P` alone, the estimator has that of `C`.
     delivered: u64,
-    /// `P.delivered_time`.
+    /// `delivered_time`.
     delivered_at: Instant,
-    /// `P.first_send_time`.
+    /// `first_send_time`.
     first_sent_at: Instant,
     /// `P.is_app_limited`.
     app_limited: bool,
     /// `P.tx_in_flight`.
     in_flight: ByteCount,
-    /// `P.lost`.
+    /// `lost`.
     lost: ByteCount,
     /// What of `delivered` was reported as marked.
     delivered_ce: ByteCount,
@@ -54,22 +54,17 @@ struct Transmission {
 /// What only rates need.
 #[derive(Clone, Debug, Default)]
 struct Rates {
+    state: State,
     /// By where they end, the transmissions of what is outstanding: one is that of all from the end
     /// of the one before.
-    sent: VecDeque<(AbsSeq, Transmission)>,
+    sent: VecDeque<(AbsSeq, State)>,
     /// `P` of the newest segment that the present ACK delivered, and its `send_elapsed`.
-    newest: Option<(Transmission, Duration)>,
+    newest: Option<(State, Duration)>,
     min_rtt: Duration,
-    /// `C.delivered_time`.
-    delivered_at: Instant,
-    /// `C.first_send_time`.
-    first_sent_at: Instant,
     /// `C.app_limited`: until this much is delivered, samples are limited by the application.
     app_limited_until: u64,
-    /// `C.lost`, and what of it the congestion control has not heard of.
-    lost: ByteCount,
+    /// What of `C.lost` the congestion control has not heard of.
     newly_lost: ByteCount,
-    delivered_ce: ByteCount,
 }
 
 impl RateEstimator {
@@ -132,7 +127,7 @@ impl RateEstimator {
     /// `bytes` were found lost.
     pub(super) fn on_lost(&mut self, bytes: ByteCount) {
         if let Some(rates) = &mut self.rates {
-            rates.lost += bytes;
+            rates.state.lost += bytes;
             rates.newly_lost += bytes;
         }
     }
@@ -140,7 +135,7 @@ impl RateEstimator {
     /// Of what was delivered `bytes` are reported as congestion-marked.
     pub(super) fn on_marked(&mut self, bytes: ByteCount) {
         if let Some(rates) = &mut self.rates {
-            rates.delivered_ce += bytes;
+            rates.state.delivered_ce += bytes;
         }
     }
 
@@ -192,14 +187,14 @@ impl RateEstimator {
         sample.interval = interval;
         sample.app_limited = sent.app_limited;
         sample.in_flight = sent.in_flight;
-        sample.lost = rates.lost - sent.lost;
-        sample.delivered_ce = rates.delivered_ce - sent.delivered_ce;
+        sample.lost = rates.state.lost - sent.lost;
+        sample.delivered_ce = rates.state.delivered_ce - sent.delivered_ce;
     }
 
     /// What is kept beside the record of each segment outstanding, in bytes.
     pub(super) fn memory_of_a_record(&self) -> usize {
         match self.rates {
-            Some(_) => size_of::<(AbsSeq, Transmission)>(),
+            Some(_) => size_of::<(AbsSeq, State)>(),
             None => 0,
         }
     }
@@ -223,17 +218,14 @@ impl Rates {
         delivered: u64,
     ) {
         if idle {
-            self.first_sent_at = now;
-            self.delivered_at = now;
+            self.state.first_sent_at = now;
+            self.state.delivered_at = now;
         }
-        let this = Transmission {
+        let this = State {
             delivered,
-            delivered_at: self.delivered_at,
-            first_sent_at: self.first_sent_at,
             app_limited: self.app_limited_until != 0,
             in_flight,
-            lost: self.lost,
-            delivered_ce: self.delivered_ce,
+            ..self.state
         };
         self.part_at(start);
         self.part_at(end);
@@ -255,14 +247,14 @@ impl Rates {
 
     #[inline(never)]
     fn on_delivered(&mut self, segment: &SentSegment, now: Instant) {
-        self.delivered_at = now;
+        self.state.delivered_at = now;
         let i = self.sent.partition_point(|s| s.0 < segment.end);
         let Some(&(_, sent)) = self.sent.get(i) else {
             return;
         };
-        if self.newest.is_none() || segment.sent_at >= self.first_sent_at {
+        if self.newest.is_none() || segment.sent_at >= self.state.first_sent_at {
             self.newest = Some((sent, segment.sent_at.since(sent.first_sent_at)));
-            self.first_sent_at = segment.sent_at;
+            self.state.first_sent_at = segment.sent_at;
         }
     }
 }
