@@ -29,6 +29,17 @@ pub struct UndoRecord {
     copies: Vec<Copied>,
 }
 
+/// Whether what a reduction that was taken back had repaired beyond its window was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepairedBeyond {
+    /// It is not known yet.
+    Undecided,
+    /// Some of it was.
+    Lost,
+    /// Nothing says so.
+    Unproven,
+}
+
 /// A segment that was retransmitted, for D-SACKs to account for (RFC 3708 section 3). In eight bytes:
 /// of a window with many there are as many of these.
 #[derive(Clone, Copy, Debug)]
@@ -149,15 +160,18 @@ impl UndoRecord {
     /// repaired beyond its window was lost, once that is known. Of a segment that was sent twice a peer
     /// that tells of duplicates reports one, unless either was lost. That has come once what left after
     /// the undo is acknowledged; a round trip more is for what the network reorders.
-    pub fn repaired_beyond(&mut self, una: AbsSeq, nxt: AbsSeq) -> Option<bool> {
+    pub fn repaired_beyond(&mut self, una: AbsSeq, nxt: AbsSeq) -> RepairedBeyond {
         if !self.is_over(una) {
-            return None;
+            return RepairedBeyond::Undecided;
         }
         if !core::mem::replace(&mut self.second, true) {
             self.ended = Sparse::some(nxt);
-            return None;
+            return RepairedBeyond::Undecided;
         }
-        Some(self.peer_tells && self.beyond().any(|copy| !copy.reported))
+        match self.peer_tells && self.beyond().any(|copy| !copy.reported) {
+            true => RepairedBeyond::Lost,
+            false => RepairedBeyond::Unproven,
+        }
     }
 
     /// Eifel detection (RFC 3522 section 3.2): an ACK that moves SND.UNA to `una`, past the first

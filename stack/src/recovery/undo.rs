@@ -4,7 +4,7 @@ use super::ack::{AckInput, Delivered};
 use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use super::spurious::{Frto, FrtoFacts, FrtoVerdict};
+use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
 use crate::trace::{Trace, TraceEvent};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{CongestionControl, Instant, RtoPolicy, Spurious};
@@ -67,11 +67,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         let Some(undo) = Rare::undo(&mut self.rare) else {
             return;
         };
-        let Some(lost) = undo.repaired_beyond(self.board.una(), self.board.end()) else {
+        let verdict = undo.repaired_beyond(self.board.una(), self.board.end());
+        if verdict == RepairedBeyond::Undecided {
             return;
-        };
+        }
         self.rare.clear(|rare| &mut rare.undo);
-        if lost {
+        if verdict == RepairedBeyond::Lost {
             self.answer_for_repaired(self.flight_before(seen, now), trace);
         }
     }
