@@ -3,7 +3,7 @@
 //! A detector judges, it does not act: it puts LOST marks on the [`Scoreboard`], and the engine
 //! enters recovery, cuts the window and retransmits.
 
-use super::dup_thresh::{NewReno, Reno, Sack6675};
+use super::dup_thresh::{GoBackN, NewReno, Reno, Sack6675};
 use super::rack::RackTlp;
 use super::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use narrows_congestion::registry::Registry;
@@ -238,7 +238,7 @@ pub fn registry() -> &'static [DetectorEntry] {
         DetectorEntry {
             name: "go-back-n",
             description: "three duplicate ACKs condemn all that is outstanding; no SACK",
-            build: || Box::new(NewReno::going_back()),
+            build: || Box::new(GoBackN::default()),
         },
         DetectorEntry {
             name: "sack",

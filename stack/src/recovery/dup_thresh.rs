@@ -50,30 +50,21 @@ impl LossDetector for Reno {
 /// timeout happened are taken for the echo of retransmissions, and condemn nothing (steps 1
 /// and 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NewReno {
+pub struct NewReno<const GOES_BACK: bool = false> {
     /// One past `recover`. Not the engine's recovery point, which ECN moves too.
     recover: AbsSeq,
-    goes_back: bool,
 }
+
+/// Go-back-N: the `DupThresh` duplicate ACKs that condemn the first segment of [`NewReno`] condemn all
+/// behind it, too: what is not acknowledged when its turn comes is sent again, what the receiver has
+/// among it. 4.3BSD-Tahoe goes back so, with a window of one segment; here the window is what the
+/// congestion control and PRR make of it, as in no system known to us.
+pub type GoBackN = NewReno<true>;
 
 impl NewReno {
     /// A detector.
     pub const fn new() -> Self {
-        Self {
-            recover: 0,
-            goes_back: false,
-        }
-    }
-
-    /// Go-back-N: the duplicate ACKs that condemn the first segment condemn all behind it, too: what is
-    /// not acknowledged when its turn comes is sent again, what the receiver has among it. 4.3BSD-Tahoe
-    /// goes back so, with a window of one segment; here the window is what the congestion control and
-    /// PRR make of it, as in no system known to us.
-    pub const fn going_back() -> Self {
-        Self {
-            recover: 0,
-            goes_back: true,
-        }
+        Self { recover: 0 }
     }
 
     /// A timeout happened (step 6).
@@ -82,9 +73,9 @@ impl NewReno {
     }
 }
 
-impl LossDetector for NewReno {
+impl<const GOES_BACK: bool> LossDetector for NewReno<GOES_BACK> {
     fn name(&self) -> &'static str {
-        match self.goes_back {
+        match GOES_BACK {
             true => "go-back-n",
             false => "newreno",
         }
@@ -104,7 +95,7 @@ impl LossDetector for NewReno {
             CaState::Open | CaState::Disorder | CaState::Cwr => {
                 if has_duplicates(facts) && board.una() > self.recover && condemn_first(board) {
                     self.recover = board.end();
-                    if self.goes_back {
+                    if GOES_BACK {
                         board.mark_all_lost();
                     }
                 }
@@ -113,7 +104,7 @@ impl LossDetector for NewReno {
     }
 
     fn on_rto(&mut self, _now: Instant, board: &mut Scoreboard) {
-        self.note_rto(board);
+        self.recover = board.end();
         board.mark_all_lost();
     }
 
@@ -473,7 +464,7 @@ mod tests {
         for n in 1..=10 {
             board.push(1 + n * 1_000, Instant::ZERO, 0);
         }
-        let mut detector = NewReno::going_back();
+        let mut detector = GoBackN::default();
         let rtt = RttEstimator::new();
         for dup_acks in 1..=3 {
             let mut facts = AckFacts::new(Instant::ZERO, ByteCount::new(1_000), &rtt);
