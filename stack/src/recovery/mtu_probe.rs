@@ -2,7 +2,7 @@
 //! 10.1): its loss alone is no sign of congestion, and it never leaves twice in one piece.
 
 use super::episode::Episode;
-use super::rare::{Asked, Rare};
+use super::rare::Rare;
 use super::scoreboard::{AbsSeq, SentSegment};
 use super::sender::Sender;
 use narrows_congestion::hint::cold_path;
@@ -123,11 +123,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     fn settle_probe(&mut self, fate: ProbeFate) {
-        if let Some(Asked {
-            mtu_probe: Some(probe),
-            ..
-        }) = Rare::asked(&mut self.rare)
-        {
+        let asked = Rare::asked(&mut self.rare);
+        if let Some(probe) = asked.and_then(|asked| asked.mtu_probe.as_mut()) {
             probe.fate = Some(fate);
         }
     }

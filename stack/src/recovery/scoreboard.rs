@@ -629,12 +629,6 @@ impl Scoreboard {
         self.records.front().map(|r| r.view(self.una))
     }
 
-    /// The highest record.
-    #[inline]
-    pub fn last(&self) -> Option<SentSegment> {
-        self.records.back().map(|r| r.view(self.start(r)))
-    }
-
     /// The highest record that is not SACKed. Walks down over what is SACKed at the top.
     pub fn last_unsacked(&self) -> Option<SentSegment> {
         self.iter().rev().find(|r| !r.is_sacked())
