@@ -97,17 +97,6 @@ pub enum EndpointEvent {
     },
 }
 
-impl EndpointEvent {
-    /// Whether it says that this connection can be read.
-    #[inline]
-    fn is_readable(&self, slot: u32, generation: u32) -> bool {
-        let Self::Conn { conn, event } = self else {
-            return false;
-        };
-        conn.slot == slot && conn.generation == generation && matches!(event, Event::Readable)
-    }
-}
-
 /// Why an active open failed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {

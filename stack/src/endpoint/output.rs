@@ -68,10 +68,8 @@ impl<T: TcpTypes> Endpoint<T> {
         make: impl FnMut(Headers<'_>, View<'_, T>) -> R,
     ) -> Option<R> {
         let mut made = None;
-        match self.transmit_into(now, &mut made, make) {
-            Made::Packet => made,
-            Made::Nothing => None,
-        }
+        self.transmit_into(now, &mut made, make);
+        made
     }
 
     /// The same, put into `place` instead of what is there: for packets that are more than a few words.

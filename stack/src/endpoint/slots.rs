@@ -202,14 +202,12 @@ impl<T: TcpTypes> Cold<T> {
         };
         if conn.take_readable_alone() {
             // Of several segments of one connection the user hears once.
-            let told = events
-                .only()
-                .is_some_and(|e| e.is_readable(slot, generation));
-            if !s.released && !told {
-                events.push(EndpointEvent::Conn {
-                    conn: ConnId { slot, generation },
-                    event: Event::Readable,
-                });
+            let readable = EndpointEvent::Conn {
+                conn: ConnId { slot, generation },
+                event: Event::Readable,
+            };
+            if !s.released && events.only() != Some(&readable) {
+                events.push(readable);
             }
             return;
         }
