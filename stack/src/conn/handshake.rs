@@ -6,7 +6,7 @@ use super::rx::Heard;
 use super::state::{CloseReason, Origin, State};
 use super::timers::Timer;
 use super::user::Kind as EventKind;
-use super::{Connection, Fin, TcpTypes, Text, tracer};
+use super::{Connection, TcpTypes, Text, tracer};
 use crate::buffer::{Payload, RecvBuffer};
 use crate::config::{TcpConfig, WindowCount};
 use crate::fast_open::FastOpenStatus;
@@ -14,7 +14,9 @@ use crate::recovery::SenderPolicy;
 use crate::sparse::{Sparse, begins};
 use crate::trace::{TimeoutCause, TraceEvent};
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
-use narrows_congestion::{ByteCount, CongestionControl, Duration, FlowStart, Instant};
+use narrows_congestion::{
+    AnyCongestion, ByteCount, CongestionControl, Duration, FlowStart, Instant,
+};
 use std::net::IpAddr;
 
 /// A smaller MSS in a SYN is an attack or an error.
@@ -306,7 +308,7 @@ impl<T: TcpTypes> Connection<T> {
         self.established = true;
         self.events.set(EventKind::Connected);
         self.arm_keepalive(now);
-        if self.fin == Fin::Queued {
+        if self.fin_queued {
             self.set_state(State::FinWait1, now);
         }
     }
@@ -335,10 +337,10 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Congestion control at its start, with what is remembered of the peer.
-    pub(super) fn congestion_from(&self, mss: ByteCount, window: ByteCount) -> T::Congestion {
+    pub(super) fn congestion_from(&self, mss: ByteCount, window: ByteCount) -> AnyCongestion {
         let mut start = FlowStart::new(mss, window);
         start.initial_ssthresh = self.rare.initial_ssthresh.unwrap_or(start.initial_ssthresh);
-        T::congestion(&self.config, &start)
+        self.config.congestion.build_any(&start)
     }
 
     /// The RTO is at least this until the first sample (RFC 6298 section 5.7).

@@ -50,7 +50,8 @@ use flow_window::{OfferedWindow, SendWindow};
 use handshake::{Handshake, PeerOffers};
 use icmp::PathMtu;
 use narrows_congestion::local_drop::LocalDropAnswer;
-use narrows_congestion::{ByteCount, CongestionControl, FlowStart, Instant, RttEstimator};
+use narrows_congestion::{AnyCongestion, AnyRto, ByteCount, CongestionControl, FlowStart};
+use narrows_congestion::{Instant, RttEstimator};
 use reassembly::Reassembly;
 use rx::Heard;
 use state::{CloseReason, Origin, State};
@@ -135,15 +136,6 @@ begins! {
     }
 }
 
-/// Whether the user has closed, and where the FIN is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fin {
-    /// Not closed.
-    Open,
-    /// Closed; the FIN takes the sequence number after the last byte of the send buffer.
-    Queued,
-}
-
 /// One TCP connection.
 ///
 /// Its layout is that of the declaration: what every segment touches comes first and lies
@@ -165,7 +157,8 @@ pub struct Connection<T: TcpTypes> {
     window: SendWindow,
     offered: OfferedWindow,
     sack: bool,
-    fin: Fin,
+    /// The user has closed; the FIN takes the sequence number after the last byte of the send buffer.
+    fin_queued: bool,
     fin_received: bool,
     hold: Hold,
     /// What the last call of `send` lacked, if it took less than it was offered.
@@ -208,7 +201,7 @@ pub struct Connection<T: TcpTypes> {
     handshake: Rarely<Handshake>,
 
     // Every segment, but for the beginning.
-    snd: Sender<T::Congestion, T::Rto>,
+    snd: Sender<AnyCongestion, AnyRto>,
 
     // Few.
     peer_offers: PeerOffers,
@@ -236,7 +229,7 @@ pub struct Opening {
 impl<T: TcpTypes> Connection<T> {
     /// Bytes of which segments touch some that bring nothing for the sender.
     pub(crate) const OF_RECEIVER: usize =
-        offset_of!(Self, snd) + Sender::<T::Congestion, T::Rto>::OF_RECEIVER;
+        offset_of!(Self, snd) + Sender::<AnyCongestion, AnyRto>::OF_RECEIVER;
 
     /// Open actively: a SYN will be sent.
     pub fn connect(config: Arc<TcpConfig>, opening: Opening, now: Instant) -> Self {
@@ -260,10 +253,8 @@ impl<T: TcpTypes> Connection<T> {
 
     fn new(config: Arc<TcpConfig>, opening: Opening, state: State) -> Self {
         let mss = ByteCount::from(u32::from(config.mss));
-        let cc = T::congestion(
-            &config,
-            &FlowStart::new(mss, config.initial_window.bytes(mss)),
-        );
+        let start = FlowStart::new(mss, config.initial_window.bytes(mss));
+        let cc = config.congestion.build_any(&start);
         let custom = config.ecn_feedback.as_ref().map(|f| f());
         let ecn = EcnState::new(config.ecn, cc.needs().ecn, custom);
         let offers = config.receive_window.as_ref().map(|f| f());
@@ -276,7 +267,7 @@ impl<T: TcpTypes> Connection<T> {
             mss,
             handshake::sender_policy(&config, false),
             cc,
-            T::rto(&config),
+            config.rto.build_any(),
             rtt,
             config.detector.build(),
             opening.seed,
@@ -295,7 +286,7 @@ impl<T: TcpTypes> Connection<T> {
             snd,
             window: SendWindow::default(),
             send_buf: T::Send::default(),
-            fin: Fin::Open,
+            fin_queued: false,
             hold: Hold {
                 nagle: config.nagle,
                 corked: config.cork,

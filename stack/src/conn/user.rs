@@ -4,7 +4,7 @@ use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::tx::More;
-use super::{ConnStats, Connection, Fin, Source, TcpTypes, payload_mss};
+use super::{ConnStats, Connection, Source, TcpTypes, payload_mss};
 use crate::buffer::{RecvBuffer, RecvRing, SendBuffer, SendRing};
 use crate::config::{Keepalive, SendBufferUse, TcpConfig};
 use crate::endpoint::demux::FourTuple;
@@ -14,7 +14,7 @@ use crate::trace::TraceSink;
 use crate::wire::{Flags, Seq};
 use bytes::Bytes;
 use narrows_congestion::hint::cold_path;
-use narrows_congestion::{ByteCount, Duration, Instant};
+use narrows_congestion::{AnyCongestion, AnyRto, ByteCount, Duration, Instant};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl<T: TcpTypes> Connection<T> {
         if let State::Closed(reason) = self.state {
             return Err(SendError::Closed(reason));
         }
-        if self.fin != Fin::Open || !self.state.can_send() {
+        if self.fin_queued || !self.state.can_send() {
             return Err(SendError::Closing);
         }
         let (most, lack) = match self.unsent_limit() {
@@ -178,10 +178,10 @@ impl<T: TcpTypes> Connection<T> {
         if self.state == State::SynSent && !self.syn_takes_data_along() {
             return self.finish(CloseReason::Aborted, now);
         }
-        if self.fin != Fin::Open || !self.state.can_send() {
+        if self.fin_queued || !self.state.can_send() {
             return;
         }
-        self.fin = Fin::Queued;
+        self.fin_queued = true;
         match self.state {
             State::Established => self.set_state(State::FinWait1, now),
             State::CloseWait => self.set_state(State::LastAck, now),
@@ -334,7 +334,7 @@ impl<T: TcpTypes> Connection<T> {
         self.snd.stats()
     }
     /// The sending side: window, RTT, scoreboard.
-    pub fn sender(&self) -> &Sender<T::Congestion, T::Rto> {
+    pub fn sender(&self) -> &Sender<AnyCongestion, AnyRto> {
         &self.snd
     }
     /// Bytes sent or queued and not acknowledged.

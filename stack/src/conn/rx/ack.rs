@@ -6,7 +6,7 @@ use crate::buffer::SendBuffer;
 use crate::conn::state::{CloseReason, State};
 use crate::conn::timers::Timer;
 use crate::conn::user::Lack;
-use crate::conn::{Connection, Fin, TcpTypes, tracer};
+use crate::conn::{Connection, TcpTypes, tracer};
 use crate::recovery::{AbsSeq, AckInput};
 use crate::trace::TraceEvent;
 use crate::wire::{Flags, PlainHeader, SackBlock, SackBlocks, Seq};
@@ -180,7 +180,7 @@ impl<T: TcpTypes> Connection<T> {
     pub(in crate::conn) fn can_send_new(&self, una: AbsSeq) -> bool {
         let (nxt, end) = (self.snd.nxt(), self.send_buf.end() + 1);
         let data = nxt < end && nxt < una + self.window.wnd();
-        data || (self.fin == Fin::Queued && nxt == end)
+        data || (self.fin_queued && nxt == end)
     }
 
     /// SND.UNA moved to `ack`.
@@ -195,7 +195,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         self.restart_user_timeout(now);
         self.limit_orphan(now);
-        let fin_acked = self.fin == Fin::Queued && ack > data_end;
+        let fin_acked = self.fin_queued && ack > data_end;
         if fin_acked {
             cold_path();
             match self.state {

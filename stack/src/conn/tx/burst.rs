@@ -2,7 +2,7 @@
 
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
-use crate::conn::{Connection, Fin, TcpTypes};
+use crate::conn::{Connection, TcpTypes};
 use crate::recovery::NextSegment;
 use crate::wire::Flags;
 use narrows_congestion::Instant;
@@ -83,7 +83,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         let nxt = self.snd.nxt();
         // The byte that a FIN would follow is not among them.
-        let kept = u64::from(self.fin == Fin::Queued);
+        let kept = u64::from(self.fin_queued);
         let queued = (self.send_buf.end() + 1 - kept).saturating_sub(nxt);
         let bytes = max.min(self.usable()).min(queued);
         let count = bytes.checked_div(self.snd.mss().get()).unwrap_or(0);

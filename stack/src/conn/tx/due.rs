@@ -4,7 +4,7 @@ use super::Emitted;
 use super::segment::Begun;
 use crate::buffer::SendBuffer;
 use crate::conn::state::State;
-use crate::conn::{Connection, Fin, Rare, TcpTypes, tracer};
+use crate::conn::{Connection, Rare, TcpTypes, tracer};
 use crate::trace::{Held, TraceEvent};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
@@ -78,7 +78,7 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(super) fn rests(&self) -> bool {
         self.snd.nxt() == self.send_buf.end() + 1
-            && self.fin == Fin::Open
+            && !self.fin_queued
             && !self.probe_window
             && self.snd.rests()
     }
@@ -87,7 +87,7 @@ impl<T: TcpTypes> Connection<T> {
     /// is to send says what leaves.
     #[inline(always)]
     fn plain_data(&mut self, now: Instant) -> Due {
-        if self.fin != Fin::Open
+        if self.fin_queued
             || self.probe_window
             || self.path_mtu.is_searched()
             || !self.snd.is_plain(now)

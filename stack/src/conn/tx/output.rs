@@ -1,13 +1,13 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
 use super::due::Due;
-use super::silly_window::{Facts, LONGEST_HOLD, may_leave};
+use super::silly_window::LONGEST_HOLD;
 use crate::buffer::SendBuffer;
 use crate::conn::mtu_probing::NextProbe;
 use crate::conn::state::State;
 use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
-use crate::conn::{Connection, Fin, TcpTypes, tracer};
+use crate::conn::{Connection, TcpTypes, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
 use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
@@ -233,7 +233,7 @@ impl<T: TcpTypes> Connection<T> {
             len = 1;
         }
         let drains = len == queued;
-        let fin = drains && self.fin == Fin::Queued;
+        let fin = drains && self.fin_queued;
         if len == 0 && !fin {
             cold_path();
             self.probe_window = false;
@@ -243,7 +243,8 @@ impl<T: TcpTypes> Connection<T> {
             return Some((len, fin));
         }
         cold_path();
-        if self.is_worth_a_segment(len, drains, fin) {
+        // The persist timer overrides the rule.
+        if self.probe_window || self.is_worth_a_segment(len, drains, fin) {
             return Some((len, fin));
         }
         if self.snd.is_idle() {
@@ -258,23 +259,15 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Whether `len` bytes of what is queued, all of it if that `drains`, and with it the FIN may
-    /// leave as a segment.
+    /// leave as a segment, which would not be full.
     #[inline]
     pub(super) fn is_worth_a_segment(&self, len: u64, drains: bool, fin: bool) -> bool {
-        let (nxt, held) = (self.snd.nxt(), self.hold.by_user());
-        may_leave(Facts {
-            len,
-            drains,
-            mss: self.snd.mss().get(),
-            max_wnd: self.window.max_wnd(),
-            idle: self.snd.is_idle(),
-            nagle: self.hold.nagle,
-            held,
-            urgent: fin
-                || self.rare.snd_up.get().is_some_and(|up| nxt < up)
-                || (held && self.rare.pushed_to.get().is_some_and(|to| nxt + len <= to)),
-            overridden: self.probe_window,
-        })
+        let nxt = self.snd.nxt();
+        let urgent = fin
+            || self.rare.snd_up.get().is_some_and(|up| nxt < up)
+            || (self.hold.by_user() && self.rare.pushed_to.get().is_some_and(|to| nxt + len <= to));
+        let (idle, max_wnd) = (self.snd.is_idle(), self.window.max_wnd());
+        self.hold.lets_leave(len, drains, urgent, idle, max_wnd)
     }
 
     /// Data waits for the peer's window, or for the user, and nothing outstanding will ask for it

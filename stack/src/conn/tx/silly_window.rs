@@ -46,120 +46,63 @@ impl Hold {
             self.more = More::Released;
         }
     }
-}
 
-/// What decides.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
-    /// Bytes that could leave now: min of what is queued and the usable window.
-    pub(super) len: u64,
-    /// All that is queued is in it.
-    pub(super) drains: bool,
-    /// Effective segment size.
-    pub(super) mss: u64,
-    /// The largest window the peer ever offered.
-    pub(super) max_wnd: u64,
-    /// Nothing is outstanding.
-    pub(super) idle: bool,
-    /// Nagle's algorithm is on.
-    pub(super) nagle: bool,
-    /// The user wants it held back ([`Hold::by_user`]).
-    pub(super) held: bool,
-    /// A FIN goes with it, or the data is urgent, or the user wants it to leave.
-    pub(super) urgent: bool,
-    /// The persist timer has overridden the rule.
-    pub(super) overridden: bool,
-}
-
-/// The four cases of RFC 9293 section 3.8.6.2.1.
-pub(super) fn may_leave(f: Facts) -> bool {
-    f.len >= f.mss
-        || (f.drains && (f.urgent || (!f.held && (f.idle || !f.nagle))))
-        || ((f.idle || !f.nagle) && f.max_wnd > 0 && f.len >= f.max_wnd / 2)
-        || f.overridden
+    /// Whether `len` bytes may leave, less than a full segment: cases 2 to 4 of RFC 9293 section
+    /// 3.8.6.2.1. All that is queued is in it if it `drains`. It is `urgent` if a FIN goes with it, the
+    /// data is, or the user wants it to leave; `idle`: nothing is outstanding; `max_wnd` is the largest
+    /// window that the peer ever offered.
+    pub(super) fn lets_leave(
+        self,
+        len: u64,
+        drains: bool,
+        urgent: bool,
+        idle: bool,
+        max_wnd: u64,
+    ) -> bool {
+        let prompt = idle || !self.nagle;
+        (drains && (urgent || (prompt && !self.by_user())))
+            || (prompt && max_wnd > 0 && len >= max_wnd / 2)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SMALL: Facts = Facts {
-        len: 100,
-        drains: true,
-        mss: 1_000,
-        max_wnd: 10_000,
-        idle: false,
+    const NAGLE: Hold = Hold {
         nagle: true,
-        held: false,
-        urgent: false,
-        overridden: false,
+        corked: false,
+        more: More::No,
     };
+    const PROMPT: Hold = Hold {
+        nagle: false,
+        ..NAGLE
+    };
+    const MAX_WND: u64 = 10_000;
 
     #[test]
     fn rfc9293_3_7_4_nagle() {
-        assert!(!may_leave(SMALL));
-        assert!(may_leave(Facts {
-            nagle: false,
-            ..SMALL
-        }));
-        assert!(may_leave(Facts {
-            idle: true,
-            ..SMALL
-        }));
-        assert!(may_leave(Facts {
-            urgent: true,
-            ..SMALL
-        }));
-        assert!(may_leave(Facts {
-            len: 1_000,
-            drains: false,
-            ..SMALL
-        }));
+        let drains = |hold: Hold, urgent, idle| hold.lets_leave(100, true, urgent, idle, MAX_WND);
+        assert!(!drains(NAGLE, false, false));
+        assert!(drains(PROMPT, false, false));
+        assert!(drains(NAGLE, false, true));
+        assert!(drains(NAGLE, true, false));
     }
 
     #[test]
     fn what_the_user_holds_waits_though_nagle_would_not() {
-        let held = Facts {
-            held: true,
-            idle: true,
-            nagle: false,
-            ..SMALL
+        let corked = Hold {
+            corked: true,
+            ..PROMPT
         };
-        assert!(!may_leave(held));
-        for leaves in [
-            Facts {
-                urgent: true,
-                ..held
-            },
-            Facts {
-                overridden: true,
-                ..held
-            },
-            Facts { len: 1_000, ..held },
-        ] {
-            assert!(may_leave(leaves), "{leaves:?}");
-        }
+        assert!(!corked.lets_leave(100, true, false, true, MAX_WND));
+        assert!(corked.lets_leave(100, true, true, true, MAX_WND));
     }
 
     #[test]
     fn rfc9293_3_8_6_2_1_silly_window() {
-        let windowed = Facts {
-            drains: false,
-            idle: true,
-            nagle: false,
-            ..SMALL
-        };
-        assert!(!may_leave(windowed), "part of the queue in a small window");
-        assert!(
-            may_leave(Facts {
-                max_wnd: 200,
-                ..windowed
-            }),
-            "half the largest window"
-        );
-        assert!(may_leave(Facts {
-            overridden: true,
-            ..windowed
-        }));
+        let windowed = |max_wnd| PROMPT.lets_leave(100, false, false, true, max_wnd);
+        assert!(!windowed(MAX_WND), "part of the queue in a small window");
+        assert!(windowed(200), "half the largest window");
     }
 }
