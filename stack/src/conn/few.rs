@@ -6,25 +6,22 @@ use std::slice;
 /// More entries than this are in a tree.
 const FEW: usize = 4;
 
-/// From `K` to `V`.
-#[derive(Clone, Debug)]
-pub(super) enum Few<K, V> {
+/// From positions to `V`.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Few<V> {
+    #[default]
     Nothing,
     /// Here, for most never have another.
-    One((K, V)),
+    One((u64, V)),
     /// In their order.
-    List(Vec<(K, V)>),
-    Tree(BTreeMap<K, V>),
+    List(Vec<(u64, V)>),
+    Tree(BTreeMap<u64, V>),
 }
 
-impl<K: Ord + Copy, V: Copy> Few<K, V> {
-    pub(super) const fn new() -> Self {
-        Self::Nothing
-    }
-
+impl<V: Copy> Few<V> {
     /// All in their order, unless they are in a tree.
     #[inline]
-    fn listed(&self) -> Result<&[(K, V)], &BTreeMap<K, V>> {
+    fn listed(&self) -> Result<&[(u64, V)], &BTreeMap<u64, V>> {
         match self {
             Self::Nothing => Ok(&[]),
             Self::One(entry) => Ok(slice::from_ref(entry)),
@@ -46,7 +43,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     }
 
     /// All in their order.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (K, V)> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, V)> {
         let (list, tree) = match self.listed() {
             Ok(list) => (list, None),
             Err(tree) => (&[][..], Some(tree)),
@@ -65,15 +62,15 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     }
 
     #[inline(never)] // Which list it is costs each place that asks more than the call.
-    pub(super) fn get(&self, key: K) -> Option<V> {
+    pub(super) fn get(&self, key: u64) -> Option<V> {
         match self.listed() {
             Ok(list) => list.iter().find(|e| e.0 == key).map(|e| e.1),
-            Err(tree) => tree.get(&key).copied(),
+            Err(tree) => of_many(|| tree.get(&key).copied()),
         }
     }
 
     /// The last entry at or below `key`.
-    pub(super) fn last_to(&self, key: K) -> Option<(K, V)> {
+    pub(super) fn last_to(&self, key: u64) -> Option<(u64, V)> {
         match self.listed() {
             Ok(list) => list.iter().rfind(|e| e.0 <= key).copied(),
             Err(tree) => of_many(|| tree.range(..=key).next_back().map(|(k, v)| (*k, *v))),
@@ -81,7 +78,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     }
 
     /// The first entry at or above `key`.
-    pub(super) fn first_from(&self, key: K) -> Option<(K, V)> {
+    pub(super) fn first_from(&self, key: u64) -> Option<(u64, V)> {
         match self.listed() {
             Ok(list) => list.iter().find(|e| e.0 >= key).copied(),
             Err(tree) => of_many(|| tree.range(key..).next().map(|(k, v)| (*k, *v))),
@@ -89,7 +86,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     }
 
     /// The value of `key` is `value` from now on.
-    pub(super) fn insert(&mut self, key: K, value: V) {
+    pub(super) fn insert(&mut self, key: u64, value: V) {
         match self {
             Self::Nothing => return *self = Self::One((key, value)),
             Self::One(entry) if entry.0 == key => return entry.1 = value,
@@ -116,7 +113,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
 
     /// The same where they are many, now or already.
     #[cold]
-    fn insert_in_tree(&mut self, key: K, value: V) {
+    fn insert_in_tree(&mut self, key: u64, value: V) {
         if let Self::List(list) = self {
             let mut tree = BTreeMap::new();
             // Not collected: that would be a sort, compiled for each type.
@@ -128,7 +125,7 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
         }
     }
 
-    pub(super) fn remove(&mut self, key: K) -> Option<V> {
+    pub(super) fn remove(&mut self, key: u64) -> Option<V> {
         match self {
             Self::One(entry) if entry.0 == key => {
                 let (_, value) = *entry;
@@ -145,34 +142,36 @@ impl<K: Ord + Copy, V: Copy> Few<K, V> {
     }
 }
 
-/// What is done to many is out of the way of few.
+/// What is done to many is out of the way of few. The tests count how often.
 #[cold]
 #[inline(never)]
 fn of_many<R>(what: impl FnOnce() -> R) -> R {
+    #[cfg(test)]
+    tests::SEARCHES.set(tests::SEARCHES.get() + 1);
     what()
 }
 
-impl<K: Ord + Copy, V: Copy> Default for Few<K, V> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// In trees, in this thread.
+        pub(in crate::conn) static SEARCHES: Cell<u64> = const { Cell::new(0) };
+    }
 
     #[derive(Clone, Debug)]
     enum Step {
-        Insert(u8, u32),
-        Remove(u8),
+        Insert(u64, u32),
+        Remove(u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            3 => (0..12_u8, any::<u32>()).prop_map(|(k, v)| Step::Insert(k, v)),
-            2 => (0..12_u8).prop_map(Step::Remove),
+            3 => (0..12_u64, any::<u32>()).prop_map(|(k, v)| Step::Insert(k, v)),
+            2 => (0..12_u64).prop_map(Step::Remove),
         ]
     }
 
@@ -180,7 +179,7 @@ mod tests {
         /// It answers as a tree does.
         #[test]
         fn is_an_ordered_map(steps in prop::collection::vec(step(), 1..60)) {
-            let (mut few, mut tree) = (Few::new(), BTreeMap::new());
+            let (mut few, mut tree) = (Few::default(), BTreeMap::new());
             for step in steps {
                 match step {
                     Step::Insert(k, v) => {
