@@ -101,7 +101,7 @@ impl<'a> Rig<'a> {
     fn new(seed: u64, streams: &'a Streams) -> Self {
         let mut rng = Rng::new(seed);
         let mut below = |n: u64| rng.next_u64() % n;
-        let detectors = narrows::recovery::detector::registry().len() as u64;
+        let detectors = narrows::recovery::detector::standard().entries().len() as u64;
         let choice = Choice {
             control: below(CONTROLS.len() as u64) as usize,
             timer: below(TIMERS.len() as u64) as usize,

@@ -268,7 +268,7 @@ fn we_send(number: u8, transfers: usize) -> Vec<Course> {
     await_running(&[tap.name()]);
     let tcp = TcpConfig {
         congestion: CongestionRegistry::standard().get("reno").unwrap(),
-        detector: Arc::new(*detector::by_name("rack-notlp").unwrap()),
+        detector: detector::standard().get("rack-notlp").unwrap(),
         ..TcpConfig::default()
     };
     let address = format!("10.77.0.{number}/24").parse().unwrap();

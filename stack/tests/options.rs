@@ -9,7 +9,6 @@ use narrows::conn::state::State;
 use narrows::recovery::detector;
 use narrows::wire::{Flags, Timestamps};
 use narrows::{Duration, Instant};
-use std::sync::Arc;
 
 const ACK: Flags = Flags::ACK;
 const FIN: Flags = Flags::FIN;
@@ -591,9 +590,9 @@ fn sack_needs_both() {
 /// A loss detector without SACK does not negotiate it, and then does not send any.
 #[test]
 fn sack_is_not_used_where_it_was_not_offered() {
-    let newreno = *detector::by_name("newreno").unwrap();
+    let newreno = detector::standard().get("newreno").unwrap();
     let config = TcpConfig {
-        detector: Arc::new(newreno),
+        detector: newreno,
         ..sacked()
     };
     let (mut l, out) = Lone::syn_received(config, &syn().sack_ok());

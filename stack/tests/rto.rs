@@ -464,7 +464,8 @@ proptest! {
         detector in 0usize..5,
         stamps in any::<bool>(),
     ) {
-        let name = narrows::recovery::detector::registry()[detector].name;
+        let detectors = narrows::recovery::detector::standard();
+        let name = detectors.entries().nth(detector).unwrap().name();
         let plain = TcpConfig { ack: AckPolicy::default(), ..textbook(name) };
         let mut lab = Lab::connected(if stamps { stamped(plain) } else { plain }, ms(10));
         for step in steps {

@@ -38,23 +38,25 @@ fn one_loss_is_repaired_without_a_timeout() {
     for (name, detector) in [
         (
             "newreno",
-            narrows::recovery::detector::by_name("newreno").unwrap(),
+            narrows::recovery::detector::standard()
+                .get("newreno")
+                .unwrap(),
         ),
         (
             "reno",
-            narrows::recovery::detector::by_name("reno").unwrap(),
+            narrows::recovery::detector::standard().get("reno").unwrap(),
         ),
         (
             "sack",
-            narrows::recovery::detector::by_name("sack").unwrap(),
+            narrows::recovery::detector::standard().get("sack").unwrap(),
         ),
         (
             "rack",
-            narrows::recovery::detector::by_name("rack").unwrap(),
+            narrows::recovery::detector::standard().get("rack").unwrap(),
         ),
     ] {
         let config = TcpConfig {
-            detector: std::sync::Arc::new(*detector),
+            detector,
             ..TcpConfig::default()
         };
         let mut p = Pair::connected(config.clone(), config);
@@ -81,9 +83,9 @@ fn one_loss_is_repaired_without_a_timeout() {
 #[test]
 fn a_lost_tail_needs_the_timer_or_a_probe() {
     for (name, timeouts) in [("sack", 1), ("rack", 0)] {
-        let detector = *narrows::recovery::detector::by_name(name).unwrap();
+        let detector = narrows::recovery::detector::standard().get(name).unwrap();
         let config = TcpConfig {
-            detector: std::sync::Arc::new(detector),
+            detector,
             ..TcpConfig::default()
         };
         let mut p = Pair::connected(config.clone(), config);

@@ -142,7 +142,7 @@ proptest! {
 
 #[test]
 fn every_control_with_every_detector_survives_loss_reordering_and_duplication() {
-    let detectors = narrows::recovery::detector::registry().len();
+    let detectors = narrows::recovery::detector::standard().entries().len();
     for control in 0..CONTROLS.len() {
         for detector in 0..detectors {
             for (sack, stamps) in [(false, 0), (false, 1), (true, 0), (true, 2)] {
@@ -248,7 +248,7 @@ fn regressions() {
 
 #[test]
 fn a_network_that_delivers_one_packet_in_ten_makes_progress() {
-    for detector in 0..narrows::recovery::detector::registry().len() {
+    for detector in 0..narrows::recovery::detector::standard().entries().len() {
         for sack in [false, true] {
             let choice = Choice {
                 detector,

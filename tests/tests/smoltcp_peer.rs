@@ -354,9 +354,10 @@ fn rough(case: Case) -> Case {
 fn every_algorithm_of_ours() {
     let congestion = CongestionRegistry::standard();
     let rto = RtoRegistry::standard();
+    let detectors = detector::standard();
     let mut seed = 0;
     for cc in ["reno", "cubic", "dctcp", "fixed:20"] {
-        for detector in detector::registry() {
+        for detector in detectors.entries() {
             for (recovery, policy) in [
                 (RecoverySending::Prr, "linux"),
                 (RecoverySending::Pipe, "1ms"),
@@ -365,7 +366,7 @@ fn every_algorithm_of_ours() {
                 let ours = TcpConfig {
                     congestion: congestion.get(cc).unwrap(),
                     rto: rto.get(policy).unwrap(),
-                    detector: Arc::new(*detector),
+                    detector: detectors.get(detector.name()).unwrap(),
                     recovery,
                     ..config()
                 };
@@ -728,9 +729,11 @@ fn any_case() -> impl Strategy<Value = Case> {
                     // Few bytes a round trip take as many round trips.
                     n.min(buffers.into_iter().min().unwrap_or(0) as u64 * 40)
                 };
+                let detectors = detector::standard();
+                let detector = detectors.entries().nth(detector).unwrap().name();
                 let ours = TcpConfig {
                     congestion: CongestionRegistry::standard().get(cc).unwrap(),
-                    detector: Arc::new(detector::registry()[detector]),
+                    detector: detectors.get(detector).unwrap(),
                     buffers: Buffers {
                         send: buffers.0,
                         recv: buffers.1,

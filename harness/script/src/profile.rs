@@ -41,7 +41,7 @@ impl Profile {
     /// The TCP.
     pub fn tcp(self) -> TcpConfig {
         let by_name = |name| {
-            detector::by_name(name).map_or_else(|| TcpConfig::default().detector, |d| Arc::new(*d))
+            (detector::standard().get(name)).unwrap_or_else(|_| TcpConfig::default().detector)
         };
         let two = |delay| AckPolicy {
             delay: Duration::from_millis(delay),

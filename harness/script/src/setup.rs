@@ -207,11 +207,7 @@ fn algorithm(value: &str) -> Result<Arc<dyn CongestionFactory>, String> {
 }
 
 fn loss_detector(name: &str, tcp: &mut TcpConfig) -> Result<(), String> {
-    let entry = detector::by_name(name).ok_or_else(|| {
-        let names: Vec<&str> = detector::registry().iter().map(|e| e.name).collect();
-        format!("wants one of {}", names.join(", "))
-    })?;
-    tcp.detector = Arc::new(*entry);
+    tcp.detector = (detector::standard().get(name)).map_err(|e| e.to_string())?;
     Ok(())
 }
 

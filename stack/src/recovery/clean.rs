@@ -135,7 +135,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 #[cfg(test)]
 mod tests {
     use crate::config::{PacingMode, RecoverySending, SpuriousDetection};
-    use crate::recovery::detector::{self, DetectorFactory as _};
+    use crate::recovery::detector;
     use crate::recovery::detector::{AckFacts, LossDetector};
     use crate::recovery::scoreboard::Scoreboard;
     use crate::recovery::{AckInput, NextSegment, Sender, SenderPolicy};
@@ -190,9 +190,9 @@ mod tests {
             factory.build_any(&FlowStart::new(mss, mss * 10)),
             presets::one_ms(),
             RttEstimator::new(),
-            match detector::by_name(detector) {
-                Some(known) => known.build(),
-                None => Box::new(EachThird::default()),
+            match detector::standard().get(detector) {
+                Ok(known) => known.build(),
+                Err(_) => Box::new(EachThird::default()),
             },
             1,
         )

@@ -206,58 +206,6 @@ impl<F: Fn() -> D + Send + Sync, D: Into<Box<dyn LossDetector>>> DetectorFactory
     }
 }
 
-/// A detector that is picked by name.
-#[derive(Clone, Copy, Debug)]
-pub struct DetectorEntry {
-    /// What the detector's `name` says.
-    pub name: &'static str,
-    /// One line for a person who chooses.
-    pub description: &'static str,
-    build: fn() -> Box<dyn LossDetector>,
-}
-
-impl DetectorFactory for DetectorEntry {
-    fn build(&self) -> Box<dyn LossDetector> {
-        (self.build)()
-    }
-}
-
-/// The detectors of this crate.
-pub fn registry() -> &'static [DetectorEntry] {
-    &[
-        DetectorEntry {
-            name: "reno",
-            description: "three duplicate ACKs, recovery ends at the first new ACK; no SACK (RFC 2581)",
-            build: || Box::new(Reno::new()),
-        },
-        DetectorEntry {
-            name: "newreno",
-            description: "three duplicate ACKs, a partial ACK tells of the next loss; no SACK (RFC 6582)",
-            build: || Box::new(NewReno::new()),
-        },
-        DetectorEntry {
-            name: "go-back-n",
-            description: "three duplicate ACKs condemn all that is outstanding; no SACK",
-            build: || Box::new(GoBackN::default()),
-        },
-        DetectorEntry {
-            name: "sack",
-            description: "three segments SACKed above (RFC 6675)",
-            build: || Box::new(Sack6675::new()),
-        },
-        DetectorEntry {
-            name: "rack",
-            description: "time since a later transmission was delivered, with tail loss probe (RFC 8985)",
-            build: || Box::new(RackTlp::new()),
-        },
-        DetectorEntry {
-            name: "rack-notlp",
-            description: "as rack, without the tail loss probe",
-            build: || Box::new(RackTlp::without_probe()),
-        },
-    ]
-}
-
 /// Loss detectors by name, for command lines and sweeps; users add theirs:
 ///
 /// ```
@@ -275,15 +223,36 @@ pub type DetectorRegistry = Registry<dyn DetectorFactory>;
 /// A registry with the detectors of this crate.
 pub fn standard() -> DetectorRegistry {
     let mut all = DetectorRegistry::empty("loss detector");
-    for entry in registry() {
-        all.register_arc(entry.name, entry.description, Arc::new(*entry));
-    }
+    let mut add = |name, about, build: fn() -> Box<dyn LossDetector>| {
+        all.register_arc(name, about, Arc::new(build));
+    };
+    add(
+        "reno",
+        "three duplicate ACKs, recovery ends at the first new ACK; no SACK (RFC 2581)",
+        || Box::new(Reno::new()),
+    );
+    add(
+        "newreno",
+        "three duplicate ACKs, a partial ACK tells of the next loss; no SACK (RFC 6582)",
+        || Box::new(NewReno::new()),
+    );
+    add(
+        "go-back-n",
+        "three duplicate ACKs condemn all that is outstanding; no SACK",
+        || Box::new(GoBackN::default()),
+    );
+    add("sack", "three segments SACKed above (RFC 6675)", || {
+        Box::new(Sack6675::new())
+    });
+    add(
+        "rack",
+        "time since a later transmission was delivered, with tail loss probe (RFC 8985)",
+        || Box::new(RackTlp::new()),
+    );
+    add("rack-notlp", "as rack, without the tail loss probe", || {
+        Box::new(RackTlp::without_probe())
+    });
     all
-}
-
-/// The detector of that name.
-pub fn by_name(name: &str) -> Option<&'static DetectorEntry> {
-    registry().iter().find(|entry| entry.name == name)
 }
 
 #[cfg(test)]
@@ -295,15 +264,16 @@ mod tests {
 
     #[test]
     fn names_of_the_registry_are_those_of_the_detectors() {
-        for entry in registry() {
-            let built = by_name(entry.name).unwrap().build();
-            assert_eq!(built.name(), entry.name);
-            let counts_duplicates = ["reno", "newreno", "go-back-n"].contains(&entry.name);
+        let all = standard();
+        for entry in all.entries() {
+            let built = all.get(entry.name()).unwrap().build();
+            assert_eq!(built.name(), entry.name());
+            let counts_duplicates = ["reno", "newreno", "go-back-n"].contains(&entry.name());
             assert_eq!(built.uses_sack(), !counts_duplicates);
-            assert_eq!(built.tail_loss_probe(), entry.name == "rack");
-            assert_eq!(built.exits_on_partial_ack(), entry.name == "reno");
+            assert_eq!(built.tail_loss_probe(), entry.name() == "rack");
+            assert_eq!(built.exits_on_partial_ack(), entry.name() == "reno");
         }
-        assert!(by_name("fack").is_none());
+        assert!(all.get("fack").is_err());
     }
 
     fn waiting(board: &Scoreboard) -> ByteCount {
@@ -319,7 +289,7 @@ mod tests {
         /// ahead.
         #[test]
         fn any_acks(
-            which in 0usize..registry().len(),
+            which in 0usize..standard().entries().len(),
             sack_ok in any::<bool>(),
             acks in proptest::collection::vec(
                 (0u64..3, 0u64..12, 0u64..40, 1u64..30, 0u64..200, 0u32..6, 0u8..10), 1..80),
@@ -327,7 +297,9 @@ mod tests {
             const STATES: [CaState; 5] = [
                 CaState::Open, CaState::Disorder, CaState::Cwr, CaState::Recovery, CaState::Loss,
             ];
-            let mut detector = registry()[which].build();
+            let all = standard();
+            let name = all.entries().nth(which).unwrap().name();
+            let mut detector = all.get(name).unwrap().build();
             let mut board = Scoreboard::new();
             board.set_start(1);
             let mut rtt = RttEstimator::new();

@@ -60,7 +60,9 @@ pub fn textbook(detector: &str) -> TcpConfig {
     TcpConfig {
         congestion: CongestionRegistry::standard().get("reno").unwrap(),
         rto: RtoRegistry::standard().get("rfc6298").unwrap(),
-        detector: Arc::new(*narrows::recovery::detector::by_name(detector).unwrap()),
+        detector: narrows::recovery::detector::standard()
+            .get(detector)
+            .unwrap(),
         spurious: SpuriousDetection::OFF,
         timestamps: TimestampMode::Off,
         mss: MSS as u16,

@@ -18,7 +18,6 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// What the network does, in per mille of the packets.
 #[derive(Clone, Copy, Debug)]
@@ -356,7 +355,8 @@ impl Choice {
     };
 
     pub fn config(self) -> TcpConfig {
-        let detectors = narrows::recovery::detector::registry();
+        let detectors = narrows::recovery::detector::standard();
+        let names: Vec<_> = detectors.entries().map(|entry| entry.name()).collect();
         TcpConfig {
             congestion: CongestionRegistry::standard()
                 .get(CONTROLS[self.control % CONTROLS.len()])
@@ -364,7 +364,7 @@ impl Choice {
             rto: RtoRegistry::standard()
                 .get(TIMERS[self.timer % TIMERS.len()])
                 .unwrap(),
-            detector: Arc::new(detectors[self.detector % detectors.len()]),
+            detector: detectors.get(names[self.detector % names.len()]).unwrap(),
             recovery: match (self.prr, self.old_prr) {
                 (true, false) => RecoverySending::Prr,
                 (true, true) => RecoverySending::PrrLinux43,

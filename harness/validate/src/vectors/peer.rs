@@ -25,13 +25,13 @@ const WINDOW: u64 = 50_000_000;
 /// Reno, SACK, RFC 6298's timer with a floor of a second, no timestamps, no means against
 /// spurious timeouts: the sender of the RFCs' examples.
 pub(super) fn textbook(detector_name: &str, rto: &str) -> TcpConfig {
-    let detector = *detector::by_name(detector_name).expect("a detector of ours");
+    let detector = (detector::standard().get(detector_name)).expect("a detector of ours");
     TcpConfig {
         congestion: CongestionRegistry::standard()
             .get("reno")
             .expect("Reno is ours"),
         rto: RtoRegistry::standard().get(rto).expect("a policy of ours"),
-        detector: Arc::new(detector),
+        detector,
         spurious: SpuriousDetection::OFF,
         timestamps: TimestampMode::Off,
         mss: MSS as u16,
