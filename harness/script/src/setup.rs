@@ -577,7 +577,7 @@ mod tests {
             ("sysctl narrows.frobnicate=1", "`narrows.frobnicate`"),
             ("sysctl narrows.sack=2", "wants 0 or 1"),
             ("sysctl narrows.dup_thresh=0", "dup_thresh"),
-            ("sysctl narrows.detector=fack", "rack-notlp"),
+            ("sysctl narrows.detector=fack", "did you mean 'sack'"),
             ("sysctl net.ipv4.tcp_fastopen_key=1-2-3", "a key is"),
             ("sysctl narrows.sack", "NAME=VALUE"),
             ("sysctl narrows.congestion=vegas", "vegas"),
