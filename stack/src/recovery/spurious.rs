@@ -48,8 +48,9 @@ struct Copied {
     /// leave.
     at: u32,
     len: u16,
-    /// A D-SACK has reported some of it, or one has reported all of it.
+    /// A D-SACK has reported some of it.
     reported: bool,
+    /// A D-SACK has reported all of it.
     duplicate: bool,
 }
 
