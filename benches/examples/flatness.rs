@@ -7,13 +7,15 @@
 //! nothing in it happens once per connection. Two kinds of traffic: *collapse* has the port buffer of the other
 //! benches, so the more senders, the more packets are lost and timeouts awaited; *paced* has no
 //! losses, each sender being held to two segments by its peer's window, so a packet is the same
-//! work for any number of senders.
+//! work for any number of senders. *Lines* is no TCP, but memory alone: a paced packet cannot cost less more
+//! than that with many senders than with few.
 //!
 //! Time is that of the process on its processor where Linux tells it, else that on the wall;
 //! the least of three.
 
 use narrows_benches::clock::Clock;
 use narrows_benches::incast::{paced, run, spec};
+use narrows_benches::lines;
 use narrows_experiment::model::Experiment;
 use narrows_experiment::scenario::IncastRun;
 
@@ -44,6 +46,15 @@ fn main() {
             let steady = more.less(&few);
             println!("{name:9} {n:7}   {all}   {steady}");
         }
+    }
+    for n in servers {
+        let packets = 10 * SEGMENTS as usize;
+        let nanos = (0..3).map(|_| lines::cost(n as usize, packets));
+        let least = nanos.fold(f64::INFINITY, f64::min);
+        println!(
+            "{:9} {n:7}   {:16} {:8} {:9}   {least:16.0} {packets:8}",
+            "lines", "", "", ""
+        );
     }
 }
 

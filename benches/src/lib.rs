@@ -8,6 +8,7 @@ pub mod fabric;
 pub mod idle;
 pub mod incast;
 pub mod ledger;
+pub mod lines;
 pub mod parts;
 pub mod racks;
 pub mod segments;
