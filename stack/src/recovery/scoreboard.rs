@@ -232,6 +232,12 @@ impl Scoreboard {
         Self::default()
     }
 
+    /// Asks for the first record, which an ACK looks at when it has looked at much else.
+    #[inline]
+    pub(crate) fn ask_for_first(&self) {
+        prefetch_any(self.records.front());
+    }
+
     /// No record is outstanding.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()

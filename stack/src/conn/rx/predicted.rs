@@ -20,6 +20,7 @@ impl<T: TcpTypes> Connection<T> {
     /// Nothing of its header is missing in `tcp` that means anything but on a SYN.
     #[inline]
     pub(crate) fn predicts(&self, now: Instant, tcp: &PlainHeader, text_len: usize) -> bool {
+        self.snd.scoreboard().ask_for_first();
         self.state == State::Established
             && tcp.flags.contains(Flags::ACK)
             && !tcp.flags.intersects(RARE)
