@@ -6,7 +6,7 @@ use super::cookies::Cookies;
 use super::demux::Demux;
 use super::isn::Secrets;
 use super::listen::{Listener, ListenerId};
-use super::metrics::{MetricsCache, MetricsConfig};
+use super::metrics::MetricsCache;
 use super::paths::Paths;
 use super::ports::EphemeralPorts;
 use super::stats::{EndpointStats, Opens};
@@ -37,7 +37,8 @@ pub(super) struct Cold<T: TcpTypes> {
     /// From the first active open on that asks for a port.
     pub(super) ports: Option<Box<EphemeralPorts>>,
     pub(super) paths: Paths,
-    pub(super) peers: Option<Box<Peers>>,
+    /// What is remembered of peers ([`EndpointConfig::metrics`]).
+    pub(super) peers: Option<Box<MetricsCache>>,
     /// From the first active open on that asks for it.
     pub(super) fast_open: Option<Box<fast_open::Memory>>,
     /// If they are not those of the secrets.
@@ -79,7 +80,7 @@ impl<T: TcpTypes> Cold<T> {
             listeners: OrderedMap::new(),
             next_listener: NonZeroU32::MIN,
             ports: None,
-            peers: Peers::new(config.metrics, &secrets),
+            peers: config.metrics.map(MetricsCache::new),
             paths: Paths::default(),
             challenge: EndpointBudget::new(config.challenge_acks),
             cookies: Cookies(secrets.cookie()),
@@ -113,25 +114,8 @@ impl<T: TcpTypes> Cold<T> {
 
     /// What is remembered of servers.
     pub(super) fn fast_open(&mut self) -> &mut fast_open::Memory {
-        let (capacity, secret) = (self.config.fast_open_memory, self.secrets.table());
+        let capacity = self.config.fast_open_memory;
         self.fast_open
-            .get_or_insert_with(|| Box::new(fast_open::Memory::new(capacity, secret)))
-    }
-}
-
-/// What is remembered of peers ([`EndpointConfig::metrics`]).
-pub(super) struct Peers {
-    pub(super) metrics: MetricsCache,
-    /// Slots whose connections are over: their user knows it, and may open the next before they have
-    /// their turn and are settled. In the order in which they ended; those that are settled go from the
-    /// front.
-    pub(super) over: VecDeque<u32>,
-}
-
-impl Peers {
-    pub(super) fn new(config: Option<MetricsConfig>, secrets: &Secrets) -> Option<Box<Self>> {
-        let metrics = MetricsCache::new(config?, secrets.table());
-        let over = VecDeque::new();
-        Some(Box::new(Self { metrics, over }))
+            .get_or_insert_with(|| Box::new(fast_open::Memory::new(capacity)))
     }
 }

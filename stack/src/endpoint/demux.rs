@@ -13,7 +13,7 @@ use narrows_congestion::order::OrderedMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// Names a connection: two addresses with their ports. The addresses are of one family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FourTuple {
     /// Our address and port.
     pub local: SocketAddr,

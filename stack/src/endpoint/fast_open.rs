@@ -2,7 +2,7 @@
 //! a SYN.
 
 use super::Endpoint;
-use super::clock::{Clock, Key};
+use super::clock::Clock;
 use super::demux::FourTuple;
 use super::listen::ListenerId;
 use super::strangers::Knock;
@@ -12,7 +12,6 @@ use crate::conn::{Connection, TcpTypes, default_mss};
 use crate::fast_open::{
     CookieCheck, FastOpenClient, FastOpenKeys, FastOpenReport, FastOpenStart, Finding,
 };
-use crate::siphash::SipKey;
 use crate::wire::{FastOpenCookie, FastOpenForm, FastOpenOption};
 use narrows_congestion::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
@@ -52,8 +51,8 @@ enum Known {
 pub(super) struct Memory(Clock<FourTuple, Known>);
 
 impl Memory {
-    pub(super) fn new(capacity: u32, secret: SipKey) -> Self {
-        Self(Clock::new(capacity, secret))
+    pub(super) fn new(capacity: u32) -> Self {
+        Self(Clock::new(capacity))
     }
 
     /// Remember `known`, if need be in place of something else.
@@ -150,12 +149,6 @@ fn keys(tuple: &FourTuple) -> (FourTuple, FourTuple) {
     let (local, remote) = (at(tuple.local.ip()), tuple.remote);
     let path = FourTuple::new(local, at(remote.ip()));
     (path, FourTuple { local, remote })
-}
-
-impl Key for FourTuple {
-    fn hash(&self, secret: &SipKey) -> u64 {
-        secret.sip13(self.words())
-    }
 }
 
 /// What is to become of a SYN.

@@ -40,11 +40,11 @@ impl<T: TcpTypes> Endpoint<T> {
                     path_mtu: Some(mtu),
                     ..PathMetrics::default()
                 };
-                peers.metrics.update(host, &learned, now);
+                peers.update(host, &learned, now);
             }
             self.cold.paths.learn(host, mtu, &mut self.news, now);
         }
-        self.after_input(slot);
+        self.after_input(slot, now);
         outcome
     }
 }

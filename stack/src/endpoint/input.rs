@@ -29,7 +29,7 @@ impl<T: TcpTypes> Endpoint<T> {
             conn.on_predicted(now, segment.ecn, &segment.tcp, payload);
             self.last_input = Sparse::some(slot);
             if conn.has_events() {
-                self.cold.tell_user(s, slot, &mut self.events);
+                self.cold.tell_user(s, slot, &mut self.events, now);
             }
             self.finished = false;
             if s.next_dirty == NOT_QUEUED {
@@ -107,7 +107,7 @@ impl<T: TcpTypes> Endpoint<T> {
             conn.forget_challenge();
         }
         self.last_input = Sparse::some(slot);
-        self.after_input(slot);
+        self.after_input(slot, now);
     }
 
     /// As [`handle_packet`](Self::handle_packet), of a packet whose headers are of either kind.

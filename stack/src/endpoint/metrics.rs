@@ -3,9 +3,7 @@
 //! Optional, bounded, and by remote address: the next connection to the same host starts with
 //! the round-trip time, slow-start threshold and path MTU of the last.
 
-use super::clock::{Clock, Key};
-use super::demux::ip_words;
-use crate::siphash::SipKey;
+use super::clock::Clock;
 use narrows_congestion::{ByteCount, Duration, Instant};
 use std::net::IpAddr;
 
@@ -60,10 +58,10 @@ struct Entry {
 }
 
 impl MetricsCache {
-    /// An empty cache; `secret` keeps peers from choosing addresses that collide.
-    pub(super) fn new(config: MetricsConfig, secret: SipKey) -> Self {
-        let entries = Clock::new(config.capacity, secret);
-        Self { config, entries }
+    /// An empty cache.
+    pub(super) fn new(config: MetricsConfig) -> Box<Self> {
+        let entries = Clock::new(config.capacity);
+        Box::new(Self { config, entries })
     }
 
     /// What a new connection to `addr` may start with.
@@ -126,22 +124,16 @@ fn merge<T: Copy>(old: Option<T>, new: Option<T>, with: impl FnOnce(T, T) -> T) 
     both.or(new).or(old)
 }
 
-impl Key for IpAddr {
-    fn hash(&self, secret: &SipKey) -> u64 {
-        secret.sip13(ip_words(*self))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cache(capacity: u32) -> MetricsCache {
+    fn cache(capacity: u32) -> Box<MetricsCache> {
         let config = MetricsConfig {
             capacity,
             ..MetricsConfig::default()
         };
-        MetricsCache::new(config, SipKey::new(1, 2))
+        MetricsCache::new(config)
     }
 
     fn host(n: u16) -> IpAddr {

@@ -37,10 +37,10 @@ use crate::sparse::Sparse;
 use crate::trace::TraceSink;
 use crate::wire::{IpHeader, TcpHeader};
 use chunks::{LAST, Slots};
-use cold::{Cold, Peers};
+use cold::Cold;
 use demux::{FourTuple, LastFound};
 use listen::Listener;
-use metrics::MetricsConfig;
+use metrics::{MetricsCache, MetricsConfig};
 use narrows_congestion::Instant;
 use narrows_congestion::short::ShortQueue;
 use paths::News;
@@ -191,7 +191,7 @@ impl<T: TcpTypes> Endpoint<T> {
     /// Remember what connections learn of their peers, or no longer: what was remembered is
     /// forgotten ([`EndpointConfig::metrics`]).
     pub fn remember_peers(&mut self, config: Option<MetricsConfig>) {
-        self.cold.peers = Peers::new(config, &self.cold.secrets);
+        self.cold.peers = config.map(MetricsCache::new);
     }
 
     /// Accept connections to `local` (an unspecified address means any; the port must be given),
@@ -320,7 +320,7 @@ impl<T: TcpTypes> Endpoint<T> {
                 if timeouts > 0 {
                     self.cold.opens.handshake_timeouts += u64::from(timeouts);
                 }
-                self.after_input(slot);
+                self.after_input(slot, now);
             }
         }
     }
@@ -398,11 +398,8 @@ impl<T: TcpTypes> Endpoint<T> {
     pub fn release(&mut self, id: ConnId, now: Instant) {
         if let Some(conn) = self.connection_mut(id) {
             conn.release(now);
-            let is_over = conn.is_closed();
             self.slots.at(id.slot).released = true;
-            if is_over && let Some(peers) = &mut self.cold.peers {
-                peers.over.push_back(id.slot);
-            }
+            self.after_input(id.slot, now);
         }
     }
 

@@ -160,7 +160,7 @@ impl<T: TcpTypes> Endpoint<T> {
         self.settle_first(now);
         if over {
             cold_path();
-            self.settle_closed(slot, now);
+            self.settle_closed(slot);
         }
     }
 
@@ -178,7 +178,7 @@ impl<T: TcpTypes> Endpoint<T> {
         self.first_dirty = std::mem::replace(&mut s.next_dirty, NOT_QUEUED);
         if s.conn.as_ref().is_some_and(Connection::has_events) {
             cold_path();
-            self.cold.tell_user(s, slot, &mut self.events);
+            self.cold.tell_user(s, slot, &mut self.events, now);
         }
         match s.conn.as_ref().and_then(Connection::poll_timeout) {
             Some(at) => {

@@ -48,55 +48,35 @@ impl<T: TcpTypes> Endpoint<T> {
         }
     }
 
-    pub(super) fn after_input(&mut self, slot: u32) {
+    pub(super) fn after_input(&mut self, slot: u32, now: Instant) {
         let s = self.slots.at(slot);
         if s.conn.as_ref().is_some_and(Connection::has_events) {
-            self.cold.tell_user(s, slot, &mut self.events);
+            self.cold.tell_user(s, slot, &mut self.events, now);
         }
         self.touch(slot);
     }
 
     /// The connection in `slot` is over, and has nothing to send.
     #[cold]
-    pub(super) fn settle_closed(&mut self, slot: u32, now: Instant) {
-        self.unbind_closed(slot, now);
-        // Those that are settled by now leave the queue.
-        self.first_unsettled();
+    pub(super) fn settle_closed(&mut self, slot: u32) {
+        self.unbind(slot);
         if self.slots.at(slot).released {
             self.free_slot(slot);
         }
     }
 
-    /// The connection in `slot` is over: its addresses are free, and what it learned is remembered.
-    fn unbind_closed(&mut self, slot: u32, now: Instant) {
-        let Some(conn) = self.slots.at(slot).conn.as_ref() else {
-            return;
-        };
-        let tuple = conn.tuple();
-        if self.cold.demux.lookup(&tuple) == Some(slot) {
+    /// The addresses of the connection in `slot` are free, if they are its still.
+    fn unbind(&mut self, slot: u32) {
+        let conn = self.slots.at(slot).conn.as_ref();
+        if let Some(tuple) = conn.map(Connection::tuple)
+            && self.cold.demux.lookup(&tuple) == Some(slot)
+        {
             self.last_found = LastFound::NONE;
-            self.cold.unbind(&tuple);
-            if let Some(peers) = &mut self.cold.peers {
-                let learned = learned_by(conn);
-                peers.metrics.update(tuple.remote.ip(), &learned, now);
+            self.cold.demux.remove(&tuple);
+            if let Some(ports) = &mut self.cold.ports {
+                ports.on_closed(&tuple);
             }
         }
-    }
-
-    /// The first of [`Peers::over`](super::cold::Peers::over) that is still in the table, behind those
-    /// that leave the queue now.
-    fn first_unsettled(&mut self) -> Option<u32> {
-        let Cold { peers, demux, .. } = &mut *self.cold;
-        let over = &mut peers.as_mut()?.over;
-        while let Some(&slot) = over.front() {
-            let conn = self.slots.at(slot).conn.as_ref();
-            let is_bound = |conn: &Connection<T>| demux.lookup(&conn.tuple()) == Some(slot);
-            if conn.is_some_and(|conn| conn.is_closed() && is_bound(conn)) {
-                return Some(slot);
-            }
-            over.pop_front();
-        }
-        None
     }
 
     pub(super) fn add(
@@ -133,10 +113,7 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     pub(super) fn remove(&mut self, slot: u32) {
-        if let Some(conn) = self.slots.at(slot).conn.as_ref() {
-            self.last_found = LastFound::NONE;
-            self.cold.unbind(&conn.tuple());
-        }
+        self.unbind(slot);
         self.wheel.cancel(slot);
         let id = self.id(slot);
         if !self.slots.at(slot).released {
@@ -154,11 +131,8 @@ impl<T: TcpTypes> Endpoint<T> {
     }
 
     pub(super) fn opening(&mut self, tuple: FourTuple, now: Instant) -> Opening {
-        while let Some(slot) = self.first_unsettled() {
-            self.unbind_closed(slot, now);
-        }
         let peers = self.cold.peers.as_mut();
-        let metrics = peers.map(|peers| peers.metrics.get(tuple.remote.ip(), now));
+        let metrics = peers.map(|peers| peers.get(tuple.remote.ip(), now));
         Opening {
             local: tuple.local,
             remote: tuple.remote,
@@ -185,17 +159,15 @@ impl<T: TcpTypes> Endpoint<T> {
 }
 
 impl<T: TcpTypes> Cold<T> {
-    /// There is no such connection any more.
-    fn unbind(&mut self, tuple: &FourTuple) {
-        self.demux.remove(tuple);
-        if let Some(ports) = &mut self.ports {
-            ports.on_closed(tuple);
-        }
-    }
-
     /// Tells the user what the connection in `s`, which is slot `slot`, has to tell.
     #[inline]
-    pub(super) fn tell_user(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events) {
+    pub(super) fn tell_user(
+        &mut self,
+        s: &mut Slot<T>,
+        slot: u32,
+        events: &mut Events,
+        now: Instant,
+    ) {
         let generation = s.generation;
         let Some(conn) = s.conn.as_mut() else {
             return;
@@ -211,12 +183,12 @@ impl<T: TcpTypes> Cold<T> {
             }
             return;
         }
-        self.tell_user_more(s, slot, events);
+        self.tell_user_more(s, slot, events, now);
     }
 
     /// The same where it is more than that there is something to read.
     #[inline(never)]
-    fn tell_user_more(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events) {
+    fn tell_user_more(&mut self, s: &mut Slot<T>, slot: u32, events: &mut Events, now: Instant) {
         let generation = s.generation;
         let conn_id = ConnId { slot, generation };
         let listener = s.listener;
@@ -227,7 +199,8 @@ impl<T: TcpTypes> Cold<T> {
             if matches!(event, Event::Closed(_))
                 && let Some(peers) = &mut self.peers
             {
-                peers.over.push_back(slot);
+                // Whoever hears of it may open the next at once.
+                peers.update(conn.remote().ip(), &learned_by(conn), now);
             }
             let ends_opening = matches!(event, Event::Connected | Event::Closed(_));
             if ends_opening && let Some(report) = conn.take_fast_open_report() {

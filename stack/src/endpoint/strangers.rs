@@ -197,7 +197,7 @@ impl<T: TcpTypes> Endpoint<T> {
             FastOpening::Early(answer) => conn.accept_early(tcp, knock.payload, answer, now),
         }
         let slot = self.add(knock.tuple, conn, Some(knock.listener), now);
-        self.after_input(slot);
+        self.after_input(slot, now);
     }
 
     /// Answer a SYN with a cookie. The answer is that of a connection made for the purpose, so
@@ -233,7 +233,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if let Some(conn) = self.connection_in(slot) {
             conn.handle_segment(now, knock.ecn, knock.tcp, knock.payload);
         }
-        self.after_input(slot);
+        self.after_input(slot, now);
     }
 }
 
