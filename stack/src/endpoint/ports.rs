@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 const SEQUENCES: usize = 1_024;
 /// A sequence moves on by up to so many ports.
 const MAX_SKIP: u32 = 8;
-/// After so many ports that were in use, those in use to the destination are listed.
+/// After so many ports that were in use, those that are free to the destination are listed.
 const TRIES: u32 = 64;
 
 /// Chooses local ports for active opens, RFC 6056 section 3.3.4 (algorithm 4): a keyed hash of the
@@ -28,9 +28,9 @@ pub struct EphemeralPorts {
     /// From the first port that is asked for on.
     counters: Option<Box<[u16; SEQUENCES]>>,
     rng: Rng,
-    /// Where most ports are in use they are known, ascending, so that a free one, or that there is
+    /// Where most ports are in use the others are known, ascending, so that one, or that there is
     /// none, is found without a look at each.
-    crowds: OrderedMap<(IpAddr, SocketAddr), Vec<u16>>,
+    free: OrderedMap<(IpAddr, SocketAddr), Vec<u16>>,
 }
 
 impl EphemeralPorts {
@@ -46,7 +46,7 @@ impl EphemeralPorts {
             count,
             counters: None,
             rng,
-            crowds: OrderedMap::new(),
+            free: OrderedMap::new(),
         }
     }
 
@@ -73,18 +73,18 @@ impl EphemeralPorts {
         // Reduced before it is added: no jump where the sum would pass 2^32.
         let start = (hash as u32 % count + u32::from(counters[sequence])) % count;
         let port_at = |step: u32| first + ((start + step) % count) as u16;
-        let step = if let Some(used) = self.crowds.get(&(local, remote)) {
-            first_unused(used, first, count, start)?
-        } else if let Some(near) = (0..count.min(TRIES)).find(|step| is_free(port_at(*step))) {
+        let key = (local, remote);
+        let are_listed = self.free.contains_key(&key);
+        let mut tries = (0..count.min(TRIES)).take_while(|_| !are_listed);
+        let step = if let Some(near) = tries.find(|step| is_free(port_at(*step))) {
             near
-        } else if count <= TRIES {
-            return None;
         } else {
             let all = (0..count).map(|index| first + index as u16);
-            let used: Vec<u16> = all.filter(|port| !is_free(*port)).collect();
-            let step = first_unused(&used, first, count, start);
-            self.crowds.insert((local, remote), used);
-            step?
+            let list = || all.filter(|port| is_free(*port)).collect();
+            let free = self.free.get_or_insert_with(key, list);
+            let above = free.partition_point(|port| *port < port_at(0));
+            let next = free.get(above).or(free.first())?;
+            (u32::from(next - first) + count - start) % count
         };
         // A small range is used in turn.
         let skip = self.rng.below(u64::from((count / 128).clamp(1, MAX_SKIP))) as u32;
@@ -96,59 +96,35 @@ impl EphemeralPorts {
     /// A connection begins, whoever opened it and chose its port.
     #[inline]
     pub fn on_opened(&mut self, tuple: &FourTuple) {
-        if !self.crowds.is_empty()
-            && let Some(used) = self.crowd(tuple)
-            && let Err(place) = used.binary_search(&tuple.local.port())
+        if !self.free.is_empty()
+            && let Some(free) = self.free_beside(tuple)
+            && let Ok(place) = free.binary_search(&tuple.local.port())
         {
-            used.insert(place, tuple.local.port());
+            free.remove(place);
         }
     }
 
     /// A connection has ended.
     #[inline]
     pub fn on_closed(&mut self, tuple: &FourTuple) {
-        if !self.crowds.is_empty()
-            && let Some(used) = self.crowd(tuple)
-            && let Ok(place) = used.binary_search(&tuple.local.port())
+        let many = self.count.saturating_sub(TRIES / 2) as usize;
+        if !self.free.is_empty()
+            && let Some(free) = self.free_beside(tuple)
+            && let Err(place) = free.binary_search(&tuple.local.port())
         {
-            used.remove(place);
-            if used.len() < TRIES as usize / 2 {
-                self.crowds.remove(&(tuple.local.ip(), tuple.remote));
+            free.insert(place, tuple.local.port());
+            if free.len() > many {
+                self.free.remove(&(tuple.local.ip(), tuple.remote));
             }
         }
     }
 
-    /// The ports in use beside that of `tuple`, if it is one to choose from, and they are listed.
-    fn crowd(&mut self, tuple: &FourTuple) -> Option<&mut Vec<u16>> {
+    /// The ports that are free beside that of `tuple`, if it is one to choose from, and they are listed.
+    fn free_beside(&mut self, tuple: &FourTuple) -> Option<&mut Vec<u16>> {
         let index = u32::from(tuple.local.port()).checked_sub(u32::from(self.first))?;
         let key = (tuple.local.ip(), tuple.remote);
-        (index < self.count).then(|| self.crowds.get_mut(&key))?
+        (index < self.count).then(|| self.free.get_mut(&key))?
     }
-}
-
-/// How many of `count` ports after `first` come, from `start` on and around, before one that is not
-/// in `used`, which is ascending; `None`: all are.
-fn first_unused(used: &[u16], first: u16, count: u32, start: u32) -> Option<u32> {
-    if used.len() >= count as usize {
-        return None;
-    }
-    let index = |port: u16| u32::from(port - first);
-    let from = |at: u32| {
-        let after = &used[used.partition_point(|port| index(*port) < at)..];
-        // As long as there is no gap, one port follows the other.
-        let (mut low, mut high) = (0, after.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            match index(after[middle]) == at + middle as u32 {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        at + low as u32
-    };
-    let above = from(start);
-    let unused = if above < count { above } else { from(0) };
-    Some((unused + count - start) % count)
 }
 
 #[cfg(test)]
@@ -238,7 +214,7 @@ mod tests {
         for port in EphemeralPorts::DYNAMIC {
             ports.on_closed(&to(2, port));
         }
-        assert!(ports.crowds.is_empty());
+        assert!(ports.free.is_empty());
     }
 
     #[test]
@@ -254,7 +230,7 @@ mod tests {
         for want in [1, 40_000, 65_535, 2] {
             let chosen = ports.choose(&s, LOCAL, peer(2), |port| port == want);
             assert_eq!(chosen, Some(want));
-            ports.crowds = OrderedMap::new();
+            ports.free = OrderedMap::new();
         }
     }
 
