@@ -40,16 +40,12 @@ const HEAD: u32 = 1 << 31;
 ///
 /// Ids are below 2^31; memory is proportional to the largest one used.
 #[derive(Debug)]
-pub struct TimerWheel(Wheel);
-
-#[derive(Debug)]
-enum Wheel {
-    /// Id 0 alone: its deadline, and what it is filed under.
-    One {
-        deadline: u64,
-        filed: u64,
-    },
-    Many(Box<Many>),
+pub struct TimerWheel {
+    /// A lower bound of all deadlines; `NEVER` if nothing is filed.
+    next: u64,
+    /// The deadline of id 0, while there are no others.
+    alone: u64,
+    many: Option<Box<Many>>,
 }
 
 /// Timers of ids above 0, too.
@@ -57,8 +53,6 @@ enum Wheel {
 struct Many {
     /// By id.
     entries: Vec<Entry>,
-    /// A lower bound of all deadlines; `NEVER` if nothing is filed.
-    next: u64,
     /// How many timers are armed.
     armed: usize,
     levels: Option<Box<Levels>>,
@@ -75,12 +69,14 @@ struct Entry {
 }
 
 impl Entry {
-    const IDLE: Self = Self {
-        deadline: NEVER,
-        filed: NEVER,
-        next: NIL,
-        prev: NIL,
-    };
+    const fn new(deadline: u64) -> Self {
+        Self {
+            deadline,
+            filed: NEVER,
+            next: NIL,
+            prev: NIL,
+        }
+    }
 
     /// If timer `id`, which this is, is due, it is no longer armed.
     #[inline]
@@ -107,10 +103,11 @@ struct Levels {
 
 impl Default for TimerWheel {
     fn default() -> Self {
-        Self(Wheel::One {
-            deadline: NEVER,
-            filed: NEVER,
-        })
+        Self {
+            next: NEVER,
+            alone: NEVER,
+            many: None,
+        }
     }
 }
 
@@ -128,31 +125,24 @@ impl TimerWheel {
         if at == NEVER {
             return self.cancel(id);
         }
-        match &mut self.0 {
-            Wheel::One { deadline, filed } if id == 0 => {
-                *deadline = at;
-                *filed = at.min(*filed);
-            }
-            Wheel::One { deadline, filed } => {
+        match &mut self.many {
+            None if id == 0 => self.alone = at,
+            many => {
                 cold_path();
-                let mut many = Many::of(*deadline, *filed);
-                many.arm(id, at);
-                self.0 = Wheel::Many(many);
-            }
-            Wheel::Many(many) => {
-                cold_path();
-                many.arm(id, at);
+                let many = many.get_or_insert_with(|| Many::of(self.alone));
+                many.arm(id, at, &mut self.next);
             }
         }
+        self.next = self.next.min(at);
     }
 
     /// Make timer `id` not expire.
     #[inline]
     pub fn cancel(&mut self, id: u32) {
-        match &mut self.0 {
-            Wheel::One { deadline, .. } if id == 0 => *deadline = NEVER,
-            Wheel::One { .. } => {}
-            Wheel::Many(many) => many.cancel(id),
+        match &mut self.many {
+            None if id == 0 => self.alone = NEVER,
+            None => {}
+            Some(many) => many.cancel(id),
         }
     }
 
@@ -163,15 +153,14 @@ impl TimerWheel {
     /// `now`, so a caller that waits for it always gets on.
     #[inline]
     pub fn next_deadline(&self) -> Option<Instant> {
-        match &self.0 {
-            Wheel::One { deadline, filed } => {
-                (*deadline != NEVER).then(|| Instant::from_nanos(*filed))
-            }
-            Wheel::Many(many) => {
+        let armed = match &self.many {
+            None => self.alone != NEVER,
+            Some(many) => {
                 cold_path();
-                (many.armed > 0).then(|| Instant::from_nanos(many.next))
+                many.armed > 0
             }
-        }
+        };
+        armed.then(|| Instant::from_nanos(self.next))
     }
 
     /// Take all timers whose deadline is `now` or before; they are then not armed. `now` never goes
@@ -182,16 +171,17 @@ impl TimerWheel {
     pub fn expire(&mut self, now: Instant) -> impl Iterator<Item = u32> + use<> {
         let now = now.as_nanos().min(NEVER - 1);
         let (mut alone, mut due) = (None, Vec::new());
-        match &mut self.0 {
-            Wheel::One { filed, .. } if now < *filed => {}
-            Wheel::One { deadline, filed } => {
-                if *deadline <= now {
-                    alone = Some(0);
-                    *deadline = NEVER;
+        if now >= self.next {
+            self.next = match &mut self.many {
+                None => {
+                    if self.alone <= now {
+                        alone = Some(0);
+                        self.alone = NEVER;
+                    }
+                    self.alone
                 }
-                *filed = *deadline;
-            }
-            Wheel::Many(many) => due = many.expire(now),
+                Some(many) => many.expire(now, &mut due),
+            };
         }
         let due = due.into_iter().map(|(_, id)| id);
         alone.into_iter().chain(due)
@@ -201,37 +191,27 @@ impl TimerWheel {
 impl Many {
     /// There are others besides id 0, from now on.
     #[cold]
-    fn of(deadline: u64, filed: u64) -> Box<Self> {
-        let first = Entry {
-            deadline,
-            filed,
-            ..Entry::IDLE
-        };
+    fn of(deadline: u64) -> Box<Self> {
         Box::new(Self {
-            entries: vec![first],
-            next: filed,
+            entries: vec![Entry::new(deadline)],
             armed: usize::from(deadline != NEVER),
             levels: None,
         })
     }
 
     #[inline]
-    fn arm(&mut self, id: u32, at: u64) {
+    fn arm(&mut self, id: u32, at: u64, next: &mut u64) {
         if id as usize >= self.entries.len() {
-            self.grow(id);
+            self.grow(id, next);
         }
         let entry = &mut self.entries[id as usize];
         self.armed += usize::from(entry.deadline == NEVER);
         entry.deadline = at;
-        if at < entry.filed {
-            self.next = self.next.min(at);
-            match &mut self.levels {
-                None => entry.filed = at,
-                Some(levels) => {
-                    levels.unlink(&mut self.entries, id);
-                    levels.file(&mut self.entries, id);
-                }
-            }
+        if at < entry.filed
+            && let Some(levels) = &mut self.levels
+        {
+            levels.unlink(&mut self.entries, id);
+            levels.file(&mut self.entries, id);
         }
     }
 
@@ -243,37 +223,36 @@ impl Many {
         }
     }
 
-    /// Take what is due at `now`, file anew what was put off, and set `next`.
+    /// Take what is due at `now`, file anew what was put off: a lower bound of what remains.
     #[inline]
-    fn expire(&mut self, now: u64) -> Vec<(u64, u32)> {
-        let mut due = Vec::new();
-        if now >= self.next {
-            self.next = match &mut self.levels {
-                Some(levels) => levels.expire(now, &mut self.entries, &mut due),
-                None => (self.entries.iter_mut().zip(0..)).fold(NEVER, |next, (entry, id)| {
-                    entry.expire(id, now, &mut due);
-                    entry.filed = entry.deadline;
-                    next.min(entry.deadline)
-                }),
-            };
-            self.armed -= due.len();
-            due.sort_unstable();
-        }
-        due
+    fn expire(&mut self, now: u64, due: &mut Vec<(u64, u32)>) -> u64 {
+        let next = match &mut self.levels {
+            Some(levels) => levels.expire(now, &mut self.entries, due),
+            None => {
+                let entries = self.entries.iter_mut().zip(0..);
+                entries.for_each(|(entry, id)| entry.expire(id, now, due));
+                self.earliest()
+            }
+        };
+        self.armed -= due.len();
+        due.sort_unstable();
+        next
     }
 
+    fn earliest(&self) -> u64 {
+        let deadlines = self.entries.iter().map(|entry| entry.deadline);
+        deadlines.min().unwrap_or(NEVER)
+    }
+
+    /// There is a timer `id`, too, and lists once there are too many for a scan: `next` is exact then.
     #[cold]
-    fn grow(&mut self, id: u32) {
+    fn grow(&mut self, id: u32, next: &mut u64) {
         assert!(id < HEAD, "timer id {id} is not below 2^31");
-        self.entries.resize(id as usize + 1, Entry::IDLE);
+        self.entries.resize(id as usize + 1, Entry::new(NEVER));
         if self.levels.is_none() && self.entries.len() > SMALL {
-            let mut levels = Levels::new();
-            self.next = NEVER;
-            for id in 0..self.entries.len() as u32 {
-                self.next = self.next.min(self.entries[id as usize].deadline);
-                levels.file(&mut self.entries, id);
-            }
-            self.levels = Some(levels);
+            *next = self.earliest();
+            let levels = self.levels.insert(Levels::new());
+            (0..=id).for_each(|id| levels.file(&mut self.entries, id));
         }
     }
 }
@@ -399,19 +378,19 @@ mod tests {
     impl TimerWheel {
         /// When timer `id` will expire.
         fn deadline(&self, id: u32) -> Option<Instant> {
-            let deadline = match &self.0 {
-                Wheel::One { deadline, .. } if id == 0 => *deadline,
-                Wheel::One { .. } => NEVER,
-                Wheel::Many(many) => many.entries.get(id as usize)?.deadline,
+            let deadline = match &self.many {
+                None if id == 0 => self.alone,
+                None => NEVER,
+                Some(many) => many.entries.get(id as usize)?.deadline,
             };
             (deadline != NEVER).then(|| Instant::from_nanos(deadline))
         }
 
         /// How many timers are armed.
         fn armed(&self) -> usize {
-            match &self.0 {
-                Wheel::One { deadline, .. } => usize::from(*deadline != NEVER),
-                Wheel::Many(many) => many.armed,
+            match &self.many {
+                None => usize::from(self.alone != NEVER),
+                Some(many) => many.armed,
             }
         }
     }
