@@ -13,7 +13,6 @@ use super::stats::{EndpointStats, Opens};
 use super::{SourceAddress, StrangerLimit, SynCookies, Tracer, fast_open};
 use crate::config::TcpConfig;
 use crate::conn::TcpTypes;
-use crate::fast_open::FastOpenKeys;
 use crate::memory::Ledger;
 use crate::rng::Rng;
 use crate::sparse::Rarely;
@@ -41,8 +40,6 @@ pub(super) struct Cold<T: TcpTypes> {
     pub(super) peers: Option<Box<MetricsCache>>,
     /// From the first active open on that asks for it.
     pub(super) fast_open: Option<Box<fast_open::Memory>>,
-    /// If they are not those of the secrets.
-    pub(super) fast_open_keys: Option<Box<FastOpenKeys>>,
     pub(super) challenge: EndpointBudget,
     pub(super) rng: Rng,
     /// For the payload of packets that have none.
@@ -85,7 +82,6 @@ impl<T: TcpTypes> Cold<T> {
             challenge: EndpointBudget::new(config.challenge_acks),
             cookies: Cookies(secrets.cookie()),
             fast_open: None,
-            fast_open_keys: None,
             rng: secrets.random(1),
             secrets,
             stray: None,

@@ -171,12 +171,8 @@ impl<T: TcpTypes> Endpoint<T> {
         if policy.pending == 0 || (option.is_none() && !policy.without_cookie) {
             return Opening::Ordinary(None);
         }
-        let keys = policy
-            .keys
-            .unwrap_or_else(|| match &self.cold.fast_open_keys {
-                Some(keys) => **keys,
-                None => FastOpenKeys::of(self.cold.secrets.fast_open()),
-            });
+        let own = || FastOpenKeys::of(self.cold.secrets.fast_open());
+        let keys = policy.keys.unwrap_or_else(own);
         let (client, server) = (syn.tuple.remote.ip(), syn.tuple.local.ip());
         let fresh = |form| FastOpenOption {
             form,
@@ -207,11 +203,6 @@ impl<T: TcpTypes> Endpoint<T> {
         }
         self.cold.stats.change().fast_open_accepted += 1;
         Opening::Early(answer)
-    }
-
-    /// The keys of Fast Open cookies from now on, of listeners whose configuration names none.
-    pub fn set_fast_open_keys(&mut self, keys: FastOpenKeys) {
-        self.cold.fast_open_keys = Some(Box::new(keys));
     }
 
     /// The keys of a listener's Fast Open cookies from now on, and how many connections may be
