@@ -52,21 +52,10 @@ impl<V: Copy> Few<V> {
         tree.chain(list.iter().copied())
     }
 
-    /// The values of the last `most`, the very last first.
-    #[inline]
-    pub(super) fn last(&self, most: usize, mut each: impl FnMut(V)) {
-        match self.listed() {
-            Ok(list) => list.iter().rev().take(most).for_each(|e| each(e.1)),
-            Err(tree) => of_many(|| tree.values().rev().take(most).for_each(|v| each(*v))),
-        }
-    }
-
     #[inline(never)] // Which list it is costs each place that asks more than the call.
     pub(super) fn get(&self, key: u64) -> Option<V> {
-        match self.listed() {
-            Ok(list) => list.iter().find(|e| e.0 == key).map(|e| e.1),
-            Err(tree) => of_many(|| tree.get(&key).copied()),
-        }
+        let entry = self.last_to(key).filter(|e| e.0 == key);
+        entry.map(|e| e.1)
     }
 
     /// The last entry at or below `key`.
@@ -191,11 +180,6 @@ pub(super) mod tests {
                 let all: Vec<_> = tree.iter().map(|(k, v)| (*k, *v)).collect();
                 prop_assert_eq!(few.iter().collect::<Vec<_>>(), all.clone());
                 prop_assert!(few.iter().rev().eq(all.iter().rev().copied()));
-                for most in 0..6 {
-                    let mut last = Vec::new();
-                    few.last(most, |v| last.push(v));
-                    prop_assert!(last.into_iter().eq(all.iter().rev().take(most).map(|e| e.1)));
-                }
                 prop_assert_eq!((few.len(), few.is_empty()), (all.len(), all.is_empty()));
                 for k in 0..13 {
                     prop_assert_eq!(few.get(k), tree.get(&k).copied());

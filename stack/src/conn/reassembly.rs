@@ -171,11 +171,11 @@ impl Reassembly {
             cold_path();
             most -= usize::from(report(dsack));
         }
-        disorder.recent.last(most, |start| {
+        for (_, start) in disorder.recent.iter().rev().take(most) {
             if let Some(held) = disorder.held.get(start) {
                 report(start..held.end);
             }
-        });
+        }
         self.let_go_of_memory();
         blocks
     }
