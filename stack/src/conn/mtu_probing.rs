@@ -320,14 +320,13 @@ impl<T: TcpTypes> Connection<T> {
     /// that does not say), and that is a probe: where smaller ones pass no segment need be smaller
     /// for that (RFC 8899 section 4.6.2). False: it is none, or less than other segments passes.
     pub(super) fn is_probe_too_big(&mut self, at: AbsSeq, mtu: u32, now: Instant) -> bool {
-        let low = self.packet_of(self.mss_out);
-        let probe = self
-            .snd
-            .mtu_probe_at(at)
-            .filter(|_| !(1..low).contains(&mtu));
-        let Some(size) = probe.map(|payload| self.probe_of(payload)) else {
+        let Some(payload) = self.snd.mtu_probe_at(at) else {
             return false;
         };
+        let (low, size) = (self.packet_of(self.mss_out), self.probe_of(payload));
+        if (1..low).contains(&mtu) {
+            return false;
+        }
         let headway = self.mtu_probe_headway();
         if let Some(search) = self.path_mtu.search_mut().filter(|_| mtu < size) {
             search.rest = now + headway;

@@ -129,10 +129,7 @@ impl Timers {
         if now < self.next {
             return None;
         }
-        let timer = Timer::ALL
-            .into_iter()
-            .filter(|t| self.deadline(*t) <= now)
-            .min_by_key(|t| self.deadline(*t))?;
+        let timer = (Timer::ALL.into_iter()).find(|t| self.deadline(*t) == self.next)?;
         self.stop(timer);
         Some(timer)
     }
