@@ -30,7 +30,11 @@ begins! {
         pub(super) due: bool = false,
         /// When it was to leave for the first time.
         pub(super) sent_at: Option<Instant> = None,
-        pub(super) transmissions: Transmissions = Transmissions::None,
+        /// How often it has left, for whatever reason. Its answer measures a round trip only if that is
+        /// once: that to a segment sent again may be to either (Karn's rule, RFC 6298 section 3).
+        pub(super) transmissions: u32 = 0,
+        /// When it left last.
+        pub(super) left_at: Instant = Instant::ZERO,
         /// How often it went unanswered until its timer fired.
         pub(super) retries: u32 = 0,
         /// How often the peer's SYN came again, and our SYN-ACK was sent again for it.
@@ -53,42 +57,6 @@ begins! {
 pub(super) struct PeerOffers {
     pub(super) mss: Option<u16>,
     pub(super) wscale: Option<u8>,
-}
-
-/// How often our SYN, be it with an ACK, has left, for whatever reason. Its answer measures a
-/// round trip only if it left once: that to a segment sent again may be to either (Karn's rule,
-/// RFC 6298 section 3).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Transmissions {
-    #[default]
-    None,
-    Once(Instant),
-    /// More often, or when is not known.
-    Ambiguous,
-}
-
-impl Transmissions {
-    pub(super) fn on_sent(&mut self, now: Instant) {
-        *self = match self {
-            Self::None => Self::Once(now),
-            Self::Once(_) | Self::Ambiguous => Self::Ambiguous,
-        };
-    }
-
-    /// The last one never left.
-    pub(super) fn on_refused(&mut self) {
-        if let Self::Once(_) = self {
-            *self = Self::None;
-        }
-    }
-
-    /// The round trip that an answer now measures.
-    fn rtt(self, now: Instant) -> Option<Duration> {
-        match self {
-            Self::Once(sent) => Some(now.since(sent)),
-            Self::None | Self::Ambiguous => None,
-        }
-    }
 }
 
 /// The MSS of a peer whose SYN names none (RFC 9293 MUST-15).
@@ -296,7 +264,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The handshake is complete: the sender gets the values it settled.
     pub(super) fn establish(&mut self, tcp: &TcpHeader, now: Instant) {
-        let rtt = self.handshake.transmissions.rtt(now);
+        let of = &self.handshake;
+        let rtt = (of.transmissions == 1).then(|| now.since(of.left_at));
         if self.is_early() {
             self.confirm_early(rtt, self.rto_floor(), now);
         } else {
@@ -430,15 +399,16 @@ impl<T: TcpTypes> Connection<T> {
         let (read, mss) = (self.recv_buf.start(), u64::from(self.config.mss));
         tcp.window = (self.offered).advertise(self.rcv_nxt, read, || mss, false, now);
         self.handshake.sent_at.get_or_insert(now);
-        self.handshake.transmissions.on_sent(now);
+        self.handshake.transmissions = self.handshake.transmissions.saturating_add(1);
+        self.handshake.left_at = now;
         self.handshake.due = false;
         self.timers.arm(Timer::Handshake, now + self.snd.draw_rto());
         (self.ecn.syn_codepoint(answer), tcp)
     }
 
-    /// The SYN-ACK was sent some time ago: its answer measures no round trip.
+    /// The SYN-ACK was sent some time ago, too: its answer measures no round trip.
     pub(crate) fn forget_when_syn_ack_was_sent(&mut self) {
-        self.handshake.transmissions = Transmissions::Ambiguous;
+        self.handshake.transmissions += 1;
     }
 
     /// A new SYN may take the place of this connection in TIME-WAIT (RFC 6191 section 2,

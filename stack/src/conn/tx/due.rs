@@ -23,16 +23,13 @@ impl<T: TcpTypes> Connection<T> {
     #[inline(always)]
     pub(super) fn due(&mut self, now: Instant) -> Due {
         self.fills_window = false;
-        if self.has_rare_output() || self.ooo.has_disorder() {
-            return Due::Rare;
-        }
-        let data = match self.rests() {
-            true => Due::Nothing,
-            false => self.plain_data(now),
-        };
-        match data {
-            Due::Nothing => self.ack_due(now),
-            data => data,
+        match self.data_due(now) {
+            Due::Nothing if self.owes_ack() => Due::Plain(self.begin_ack(), self.behind_ack()),
+            Due::Nothing => {
+                self.trace_held(now);
+                Due::Nothing
+            }
+            due => due,
         }
     }
 
@@ -44,19 +41,6 @@ impl<T: TcpTypes> Connection<T> {
             || self.rare.as_changed().is_some_and(rare)
             || self.ack.has_past()
             || self.probe_keepalive
-    }
-
-    /// An acknowledgement, if it is due. Of what could leave besides, nothing does.
-    #[inline(always)]
-    fn ack_due(&mut self, now: Instant) -> Due {
-        if !self.owes_ack() {
-            if self.trace.is_some() {
-                cold_path();
-                self.trace_held(now);
-            }
-            return Due::Nothing;
-        }
-        Due::Plain(self.begin_ack(), self.behind_ack())
     }
 
     /// An acknowledgement is to leave, though no data does.
@@ -86,7 +70,13 @@ impl<T: TcpTypes> Connection<T> {
     /// The next segment with data where nothing is amiss, and nothing but the windows and what there
     /// is to send says what leaves.
     #[inline(always)]
-    fn plain_data(&mut self, now: Instant) -> Due {
+    fn data_due(&mut self, now: Instant) -> Due {
+        if self.has_rare_output() || self.ooo.has_disorder() {
+            return Due::Rare;
+        }
+        if self.rests() {
+            return Due::Nothing;
+        }
         if self.fin_queued
             || self.probe_window
             || self.path_mtu.is_searched()
@@ -141,11 +131,15 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Tells why nothing leaves, if anybody wants to know.
-    #[cold]
+    #[inline]
     pub(super) fn trace_held(&mut self, now: Instant) {
-        if !self.trace.as_ref().is_some_and(|sink| sink.wants_held()) {
-            return;
+        if self.trace.as_ref().is_some_and(|sink| sink.wants_held()) {
+            self.trace_what_holds(now);
         }
+    }
+
+    #[cold]
+    fn trace_what_holds(&mut self, now: Instant) {
         let queued = (self.send_buf.end() + 1).saturating_sub(self.snd.nxt());
         let usable = self.usable();
         let mss = self.snd.mss().get();

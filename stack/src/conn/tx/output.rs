@@ -1,7 +1,8 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
 use super::due::Due;
-use super::silly_window::LONGEST_HOLD;
+use super::segment::Begun;
+use super::silly_window::{LONGEST_HOLD, Short};
 use crate::buffer::SendBuffer;
 use crate::conn::mtu_probing::NextProbe;
 use crate::conn::state::State;
@@ -71,9 +72,7 @@ impl<T: TcpTypes> Connection<T> {
         if std::mem::take(&mut self.fills_window) {
             self.snd.on_cwnd_limited();
         }
-        if self.trace.is_some() {
-            self.trace_held(now);
-        }
+        self.trace_held(now);
     }
 
     /// [`Self::output`] of what most segments are not.
@@ -137,9 +136,7 @@ impl<T: TcpTypes> Connection<T> {
             self.pure_ack(now, out);
             return Some(self.behind_ack());
         }
-        if self.trace.is_some() {
-            self.trace_held(now);
-        }
+        self.trace_held(now);
         None
     }
 
@@ -180,7 +177,8 @@ impl<T: TcpTypes> Connection<T> {
                         self.rare.probe_sent = Sparse::some(start);
                     }
                     let begun = self.new_segment(len, fin, probe, now);
-                    self.put_data(begun, now, out);
+                    self.put(begun, now, out);
+                    self.mark_urgent(start, out);
                     if let NextProbe::Payload(_) = next {
                         cold_path();
                         self.snd.on_mtu_probe(start);
@@ -263,11 +261,16 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(super) fn is_worth_a_segment(&self, len: u64, drains: bool, fin: bool) -> bool {
         let nxt = self.snd.nxt();
-        let urgent = fin
-            || self.rare.snd_up.get().is_some_and(|up| nxt < up)
-            || (self.hold.by_user() && self.rare.pushed_to.get().is_some_and(|to| nxt + len <= to));
-        let (idle, max_wnd) = (self.snd.is_idle(), self.window.max_wnd());
-        self.hold.lets_leave(len, drains, urgent, idle, max_wnd)
+        self.hold.lets_leave(Short {
+            len,
+            drains,
+            urgent: fin
+                || self.rare.snd_up.get().is_some_and(|up| nxt < up)
+                || (self.hold.by_user()
+                    && self.rare.pushed_to.get().is_some_and(|to| nxt + len <= to)),
+            idle: self.snd.is_idle(),
+            max_wnd: self.window.max_wnd(),
+        })
     }
 
     /// Data waits for the peer's window, or for the user, and nothing outstanding will ask for it
@@ -290,8 +293,14 @@ impl<T: TcpTypes> Connection<T> {
             offset: sent.start - 1,
             bytes: ByteCount::new(data_end - sent.start),
         });
-        let begun = self.data(sent.start..data_end, flags, false);
-        self.put_data(begun, now, out);
+        let begun = Begun {
+            seq: self.seq(sent.start),
+            flags,
+            ecn: self.ecn.codepoint(false),
+            payload: sent.start - 1..data_end - 1,
+        };
+        self.put(begun, now, out);
+        self.mark_urgent(sent.start, out);
     }
 
     fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Emitted {
@@ -371,7 +380,10 @@ impl<T: TcpTypes> Connection<T> {
         }
         if tcp.flags.contains(Flags::SYN) {
             self.handshake.due = true;
-            self.handshake.transmissions.on_refused();
+            // Of several it is not known which is answered.
+            if self.handshake.transmissions == 1 {
+                self.handshake.transmissions = 0;
+            }
             return;
         }
         if tcp.flags.contains(Flags::CWR) {

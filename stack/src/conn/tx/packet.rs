@@ -52,7 +52,7 @@ impl<T: TcpTypes> Connection<T> {
             Due::Nothing => None,
             Due::Plain(begun, made) => {
                 let tcp = self.header_here(begun.seq, begun.flags, now);
-                let segment = self.segment_between(ends, tcp, begun.ecn);
+                let segment = self.segment(ends, tcp, begun.ecn);
                 let payload = self.leaving(begun.payload);
                 place.get_or_insert_with(|| make(Headers::Plain(&segment), payload));
                 Some(made)
@@ -73,7 +73,8 @@ impl<T: TcpTypes> Connection<T> {
         let mut out = Output::default();
         let made = output(self, now, &mut out)?;
         // Each in its own place: what several ways have made would be copied once more.
-        match (&out.beside, self.segment_v4(&out)) {
+        let plain = self.ends.v4().map(|v4| self.segment(v4, out.tcp, out.ecn));
+        match (&out.beside, plain) {
             (Beside::Nothing, Some(plain)) => {
                 place.get_or_insert_with(|| make(Headers::Plain(&plain), self.payload(&out)));
             }
@@ -113,26 +114,14 @@ impl<T: TcpTypes> Connection<T> {
     #[inline]
     pub(crate) fn plain(&self, out: &Output) -> Option<PlainSegment> {
         match out.beside {
-            Beside::Nothing => self.segment_v4(out),
+            Beside::Nothing => Some(self.segment(self.ends.v4()?, out.tcp, out.ecn)),
             Beside::Sack(_) | Beside::Rare(_) => None,
         }
     }
 
-    /// The same without what goes beside, if it is of IPv4.
-    #[inline]
-    fn segment_v4(&self, out: &Output) -> Option<PlainSegment> {
-        let ends = self.ends.v4()?;
-        Some(self.segment_between(ends, out.tcp, out.ecn))
-    }
-
-    /// The headers of its packet between these addresses.
+    /// Plain headers between these addresses.
     #[inline(always)]
-    fn segment_between(
-        &self,
-        [src, dst]: [Ipv4Addr; 2],
-        tcp: PlainHeader,
-        ecn: Ecn,
-    ) -> PlainSegment {
+    fn segment(&self, [src, dst]: [Ipv4Addr; 2], tcp: PlainHeader, ecn: Ecn) -> PlainSegment {
         PlainSegment {
             src,
             dst,

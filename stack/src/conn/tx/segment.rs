@@ -36,37 +36,22 @@ impl<T: TcpTypes> Connection<T> {
         if !probe && len > 0 && self.snd.take_cwr() && self.ecn.in_use {
             flags |= Flags::CWR;
         }
-        self.new_data_left(end + u64::from(fin), now);
-        self.data(start..end, flags, !probe)
-    }
-
-    /// A segment with the bytes of `range`.
-    #[inline(always)]
-    pub(super) fn data(&self, range: Range<AbsSeq>, flags: Flags, new: bool) -> Begun {
-        Begun {
-            seq: self.seq(range.start),
-            flags,
-            ecn: self.ecn.codepoint(new),
-            payload: range.start - 1..range.end - 1,
-        }
-    }
-
-    /// What is new leaves, up to `end`.
-    #[inline(always)]
-    pub(super) fn new_data_left(&mut self, end: AbsSeq, now: Instant) {
-        self.snd.on_sent_new(end, now);
+        self.snd.on_sent_new(end + u64::from(fin), now);
         if let Some(limit) = self.config.lifetimes.user_timeout {
             cold_path();
             self.timers.arm_if_idle(Timer::User, now + limit);
         }
         self.look_for_fewer_unsent();
+        Begun {
+            seq: self.seq(start),
+            flags,
+            ecn: self.ecn.codepoint(!probe),
+            payload: start - 1..end - 1,
+        }
     }
 
-    /// Puts a segment with data, some of which may be urgent, into `out`.
-    #[inline(never)]
-    pub(super) fn put_data(&mut self, begun: Begun, now: Instant, out: &mut Output) {
-        let start = begun.payload.start + 1;
-        self.put(begun, now, out);
+    /// Some of the data from `start` on, which `out` has, may be urgent.
+    pub(super) fn mark_urgent(&mut self, start: AbsSeq, out: &mut Output) {
         if let Some(up) = self.rare.as_changed().and_then(|rare| rare.snd_up.get()) {
             cold_path();
             if start < up {
@@ -96,7 +81,7 @@ impl<T: TcpTypes> Connection<T> {
         Emitted::MoreMayFollow
     }
 
-    /// An acknowledgement.
+    /// The same where all is covered.
     #[inline(always)]
     pub(super) fn begin_ack(&mut self) -> Begun {
         self.traffic.pure_acks += 1;
@@ -106,6 +91,20 @@ impl<T: TcpTypes> Connection<T> {
             ecn: self.ecn.codepoint(false),
             payload: self.nothing(),
         }
+    }
+
+    /// Puts it, as it leaves now, into `out`, which is blank.
+    #[inline(always)]
+    pub(super) fn put_here(&mut self, begun: Begun, now: Instant, out: &mut Output) {
+        out.ecn = begun.ecn;
+        out.payload = begun.payload;
+        out.tcp = self.header_here(begun.seq, begun.flags, now);
+    }
+
+    /// The same out of line.
+    #[inline(never)]
+    pub(super) fn put(&mut self, begun: Begun, now: Instant, out: &mut Output) {
+        self.put_here(begun, now, out);
     }
 
     /// The header of a segment that leaves now, with acknowledgement, window, ECE, timestamps: what every
@@ -144,20 +143,6 @@ impl<T: TcpTypes> Connection<T> {
         let mss = || payload_mss(self.mss_out, self.ts.in_use).get();
         let read = self.recv_buf.start();
         self.offered.advertise(nxt, read, mss, true, now)
-    }
-
-    /// Puts a segment that leaves now into `out`, which is blank.
-    #[inline(always)]
-    pub(super) fn put_here(&mut self, begun: Begun, now: Instant, out: &mut Output) {
-        out.ecn = begun.ecn;
-        out.payload = begun.payload;
-        out.tcp = self.header_here(begun.seq, begun.flags, now);
-    }
-
-    /// The same out of line.
-    #[inline(never)]
-    pub(super) fn put(&mut self, begun: Begun, now: Instant, out: &mut Output) {
-        self.put_here(begun, now, out);
     }
 
     /// The SACK option.

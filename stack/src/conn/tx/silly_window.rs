@@ -28,6 +28,20 @@ pub(in crate::conn) struct Hold {
     pub(in crate::conn) more: More,
 }
 
+/// A segment that would not be full.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Short {
+    pub(super) len: u64,
+    /// All that is queued is in it.
+    pub(super) drains: bool,
+    /// A FIN goes with it, it is of urgent data, or the user wants it to leave.
+    pub(super) urgent: bool,
+    /// Nothing is outstanding.
+    pub(super) idle: bool,
+    /// The largest window that the peer ever offered.
+    pub(super) max_wnd: u64,
+}
+
 impl Hold {
     /// The user wants it held, whatever Nagle's algorithm says.
     pub(super) fn by_user(self) -> bool {
@@ -47,21 +61,11 @@ impl Hold {
         }
     }
 
-    /// Whether `len` bytes may leave, less than a full segment: cases 2 to 4 of RFC 9293 section
-    /// 3.8.6.2.1. All that is queued is in it if it `drains`. It is `urgent` if a FIN goes with it, the
-    /// data is, or the user wants it to leave; `idle`: nothing is outstanding; `max_wnd` is the largest
-    /// window that the peer ever offered.
-    pub(super) fn lets_leave(
-        self,
-        len: u64,
-        drains: bool,
-        urgent: bool,
-        idle: bool,
-        max_wnd: u64,
-    ) -> bool {
-        let prompt = idle || !self.nagle;
-        (drains && (urgent || (prompt && !self.by_user())))
-            || (prompt && max_wnd > 0 && len >= max_wnd / 2)
+    /// Whether it may leave: cases 2 to 4 of RFC 9293 section 3.8.6.2.1.
+    pub(super) fn lets_leave(self, short: Short) -> bool {
+        let prompt = short.idle || !self.nagle;
+        (short.drains && (short.urgent || (prompt && !self.by_user())))
+            || (prompt && short.max_wnd > 0 && short.len >= short.max_wnd / 2)
     }
 }
 
@@ -78,15 +82,31 @@ mod tests {
         nagle: false,
         ..NAGLE
     };
-    const MAX_WND: u64 = 10_000;
+    /// Part of the queue, small in the window, while something is outstanding.
+    const SHORT: Short = Short {
+        len: 100,
+        drains: false,
+        urgent: false,
+        idle: false,
+        max_wnd: 10_000,
+    };
+    /// All of the queue.
+    const LAST: Short = Short {
+        drains: true,
+        ..SHORT
+    };
+    const IDLE: Short = Short { idle: true, ..LAST };
+    const URGENT: Short = Short {
+        urgent: true,
+        ..LAST
+    };
 
     #[test]
     fn rfc9293_3_7_4_nagle() {
-        let drains = |hold: Hold, urgent, idle| hold.lets_leave(100, true, urgent, idle, MAX_WND);
-        assert!(!drains(NAGLE, false, false));
-        assert!(drains(PROMPT, false, false));
-        assert!(drains(NAGLE, false, true));
-        assert!(drains(NAGLE, true, false));
+        assert!(!NAGLE.lets_leave(LAST));
+        assert!(PROMPT.lets_leave(LAST));
+        assert!(NAGLE.lets_leave(IDLE));
+        assert!(NAGLE.lets_leave(URGENT));
     }
 
     #[test]
@@ -95,14 +115,21 @@ mod tests {
             corked: true,
             ..PROMPT
         };
-        assert!(!corked.lets_leave(100, true, false, true, MAX_WND));
-        assert!(corked.lets_leave(100, true, true, true, MAX_WND));
+        assert!(!corked.lets_leave(IDLE));
+        assert!(corked.lets_leave(URGENT));
     }
 
     #[test]
     fn rfc9293_3_8_6_2_1_silly_window() {
-        let windowed = |max_wnd| PROMPT.lets_leave(100, false, false, true, max_wnd);
-        assert!(!windowed(MAX_WND), "part of the queue in a small window");
-        assert!(windowed(200), "half the largest window");
+        assert!(
+            !PROMPT.lets_leave(SHORT),
+            "part of the queue in a small window"
+        );
+        let half = Short {
+            max_wnd: 200,
+            ..SHORT
+        };
+        assert!(PROMPT.lets_leave(half), "half the largest window");
+        assert!(!NAGLE.lets_leave(half), "but something is outstanding");
     }
 }
