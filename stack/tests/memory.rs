@@ -619,7 +619,7 @@ fn a_range_out_of_order_takes_no_more_than_is_said() {
     };
     for order in 0..3 {
         let before = HELD.get();
-        let mut ranges = Reassembly::new();
+        let mut ranges = Reassembly::default();
         let held = |count: u64| {
             let bytes = HELD.get() - before;
             let said = KIB + count as usize * Reassembly::RANGE_MEMORY;

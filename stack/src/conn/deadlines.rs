@@ -4,7 +4,6 @@ use super::icmp::SoftError;
 use super::state::{CloseReason, State};
 use super::timers::Timer;
 use super::{Connection, TcpTypes, tracer};
-use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
 use narrows_congestion::Instant;
 use narrows_congestion::hint::cold_path;
@@ -14,7 +13,7 @@ impl<T: TcpTypes> Connection<T> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.snd.ask_for_the_rest();
         if self.pace_at().is_some_and(|at| at <= now) {
-            self.wait_to_pace(None);
+            self.rare.clear(|rare| &mut rare.pace_at);
         }
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
@@ -102,16 +101,7 @@ impl<T: TcpTypes> Connection<T> {
     /// When the next segment may leave that is paced, if one waits.
     #[inline]
     pub(super) fn pace_at(&self) -> Option<Instant> {
-        self.rare.as_changed()?.pace_at.get()
-    }
-
-    /// The next segment waits until then, or none does.
-    pub(super) fn wait_to_pace(&mut self, until: Option<Instant>) {
-        if let Some(at) = until {
-            self.rare.pace_at = Sparse::some(at);
-        } else if let Some(rare) = self.rare.changed() {
-            rare.pace_at = Sparse::NONE;
-        }
+        self.rare.as_changed()?.pace_at
     }
 
     /// A connection that the user has let go of does not wait for its peer for ever. Half-closed

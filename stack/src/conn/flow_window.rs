@@ -52,12 +52,6 @@ impl OfferedWindow {
         }
     }
 
-    /// What was offered beyond `edge` cannot be taken (RFC 9293 section 3.8.6 calls that
-    /// "shrinking the window").
-    pub(crate) fn retract(&mut self, edge: u64) {
-        self.right_edge = self.right_edge.min(edge);
-    }
-
     /// `bytes` of in-order data arrived.
     #[inline]
     pub(crate) fn on_data(&mut self, bytes: u64, now: Instant) {
@@ -155,7 +149,7 @@ impl OfferedWindow {
 pub(crate) struct SendWindow {
     wnd: u32,
     max_wnd: u32,
-    /// By how much the peer's windows are shifted.
+    /// By how much the peer's windows are shifted: 14 at most (RFC 7323 section 2.3).
     pub(super) shift: u8,
     /// SND.WL1 and SND.WL2.
     wl1: Seq,
@@ -173,11 +167,6 @@ impl SendWindow {
     #[inline]
     pub(crate) fn max_wnd(&self) -> u64 {
         self.max_wnd.into()
-    }
-
-    /// The peer's shift; RFC 7323 section 2.3 caps it at 14.
-    pub(crate) fn set_shift(&mut self, shift: u8) {
-        self.shift = shift.min(14);
     }
 
     /// Take the window of a SYN (never scaled) or of the first segment of a synchronised peer.

@@ -116,8 +116,6 @@ impl<T: TcpTypes> Connection<T> {
         self.on_peer_syn(tcp, now);
         if ack {
             self.ecn.on_syn_ack(tcp.flags);
-            self.timers.stop(Timer::Handshake);
-            self.on_syn_acknowledged(tcp, now);
             self.establish(tcp, now);
             self.forget_handshake();
             self.ack.force();
@@ -183,9 +181,6 @@ impl<T: TcpTypes> Connection<T> {
             self.rare.reset_due = Some(tcp.ack);
             return;
         }
-        self.timers.stop(Timer::Handshake);
-        self.handshake.due = false;
-        self.on_syn_acknowledged(tcp, now);
         self.establish(tcp, now);
         if !self.handshake.peer_fin
             && seg.start == 0
@@ -244,7 +239,7 @@ impl<T: TcpTypes> Connection<T> {
         if self.config.window_scaling
             && let Some(shift) = syn.options.window_scale
         {
-            self.window.set_shift(shift);
+            self.window.shift = shift.min(14);
             self.offered.shift = self.config.window_shift();
         }
         self.sack = self.wants_sack() && syn.options.sack_permitted;
@@ -262,8 +257,11 @@ impl<T: TcpTypes> Connection<T> {
         offered.max(MIN_MSS).min(self.config.mss)
     }
 
-    /// The handshake is complete: the sender gets the values it settled.
-    pub(super) fn establish(&mut self, tcp: &TcpHeader, now: Instant) {
+    /// The handshake is complete by `tcp`: the sender gets the values it settled.
+    fn establish(&mut self, tcp: &TcpHeader, now: Instant) {
+        self.timers.stop(Timer::Handshake);
+        self.handshake.due = false;
+        self.on_syn_acknowledged(tcp, now);
         let of = &self.handshake;
         let rtt = (of.transmissions == 1).then(|| now.since(of.left_at));
         if self.is_early() {

@@ -122,7 +122,7 @@ begins! {
         /// Where a byte was sent into the closed window.
         probe_sent: Sparse<AbsSeq> = Sparse::NONE,
         /// When the next segment may leave that is paced.
-        pace_at: Sparse<Instant> = Sparse::NONE,
+        pace_at: Option<Instant> = None,
         /// SND.UP: urgent data ends here.
         snd_up: Sparse<AbsSeq> = Sparse::NONE,
         /// What is queued up to here leaves though the user holds back what is not a full segment.
@@ -298,7 +298,7 @@ impl<T: TcpTypes> Connection<T> {
             irs: Seq(0),
             rcv_nxt: 0,
             recv_buf: T::Recv::default(),
-            ooo: Reassembly::new(),
+            ooo: Reassembly::default(),
             offered: OfferedWindow::new(config.buffers.recv, config.buffers.window_clamp, offers),
             peer_fin: Sparse::NONE,
             fin_received: false,
@@ -485,7 +485,7 @@ impl<T: TcpTypes> Connection<T> {
         self.set_state(State::Closed(reason), now);
         self.timers.stop_all();
         self.snd.stop_timers();
-        self.wait_to_pace(None);
+        self.rare.clear(|rare| &mut rare.pace_at);
         self.ack.clear();
         self.events.set(EventKind::Closed);
         self.give_back();

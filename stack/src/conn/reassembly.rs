@@ -73,11 +73,6 @@ impl Reassembly {
     /// What there is beside the ranges: the nodes that are there for the first.
     const FIRST_MEMORY: usize = size_of::<Disorder>() + 512;
 
-    /// Nothing received.
-    pub const fn new() -> Self {
-        Self { disorder: None }
-    }
-
     /// Asks for what is held.
     #[inline]
     pub(super) fn ask_for(&self) {
@@ -327,7 +322,7 @@ mod tests {
 
     impl Limited {
         fn new(max_ranges: usize) -> Self {
-            let r = Reassembly::new();
+            let r = Reassembly::default();
             Self { r, max_ranges }
         }
 

@@ -25,7 +25,9 @@ impl<T: TcpTypes> Connection<T> {
         let kept = self.room_for_text(start, end);
         if kept < end {
             if start <= before {
-                self.offered.retract(kept.max(before));
+                // What was offered beyond cannot be taken: RFC 9293 section 3.8.6 calls that
+                // "shrinking the window".
+                self.offered.right_edge = self.offered.right_edge.min(kept.max(before));
             }
             if kept <= start.max(before) {
                 return;

@@ -2,7 +2,7 @@
 
 use super::due::Due;
 use super::segment::Begun;
-use super::silly_window::{LONGEST_HOLD, Short};
+use super::silly_window::{LONGEST_HOLD, Next};
 use crate::buffer::SendBuffer;
 use crate::conn::mtu_probing::NextProbe;
 use crate::conn::state::State;
@@ -187,7 +187,7 @@ impl<T: TcpTypes> Connection<T> {
                 }
                 NextSegment::Wait(at) => {
                     cold_path();
-                    self.wait_to_pace(Some(at));
+                    self.rare.pace_at = Some(at);
                     return None;
                 }
                 NextSegment::Blocked
@@ -237,12 +237,12 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         }
+        // Nothing more is asked of a full one.
         if len >= mss {
             return Some((len, fin));
         }
         cold_path();
-        // The persist timer overrides the rule.
-        if self.probe_window || self.is_worth_a_segment(len, drains, fin) {
+        if self.is_worth_a_segment(len, drains, fin) {
             return Some((len, fin));
         }
         if self.snd.is_idle() {
@@ -257,12 +257,13 @@ impl<T: TcpTypes> Connection<T> {
     }
 
     /// Whether `len` bytes of what is queued, all of it if that `drains`, and with it the FIN may
-    /// leave as a segment, which would not be full.
+    /// leave as a segment.
     #[inline]
     pub(super) fn is_worth_a_segment(&self, len: u64, drains: bool, fin: bool) -> bool {
         let nxt = self.snd.nxt();
-        self.hold.lets_leave(Short {
+        self.hold.lets_leave(Next {
             len,
+            mss: self.snd.mss().get(),
             drains,
             urgent: fin
                 || self.rare.snd_up.get().is_some_and(|up| nxt < up)
@@ -270,6 +271,7 @@ impl<T: TcpTypes> Connection<T> {
                     && self.rare.pushed_to.get().is_some_and(|to| nxt + len <= to)),
             idle: self.snd.is_idle(),
             max_wnd: self.window.max_wnd(),
+            overdue: self.probe_window,
         })
     }
 

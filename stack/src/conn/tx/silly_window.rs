@@ -28,10 +28,12 @@ pub(in crate::conn) struct Hold {
     pub(in crate::conn) more: More,
 }
 
-/// A segment that would not be full.
+/// A segment of new data that might leave next.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Short {
+pub(super) struct Next {
     pub(super) len: u64,
+    /// What it has if it is full.
+    pub(super) mss: u64,
     /// All that is queued is in it.
     pub(super) drains: bool,
     /// A FIN goes with it, it is of urgent data, or the user wants it to leave.
@@ -40,6 +42,8 @@ pub(super) struct Short {
     pub(super) idle: bool,
     /// The largest window that the peer ever offered.
     pub(super) max_wnd: u64,
+    /// The persist timer has fired.
+    pub(super) overdue: bool,
 }
 
 impl Hold {
@@ -61,11 +65,13 @@ impl Hold {
         }
     }
 
-    /// Whether it may leave: cases 2 to 4 of RFC 9293 section 3.8.6.2.1.
-    pub(super) fn lets_leave(self, short: Short) -> bool {
-        let prompt = short.idle || !self.nagle;
-        (short.drains && (short.urgent || (prompt && !self.by_user())))
-            || (prompt && short.max_wnd > 0 && short.len >= short.max_wnd / 2)
+    /// Whether it may leave: the cases of RFC 9293 section 3.8.6.2.1.
+    pub(super) fn lets_leave(self, next: Next) -> bool {
+        let prompt = next.idle || !self.nagle;
+        next.len >= next.mss
+            || next.overdue
+            || (next.drains && (next.urgent || (prompt && !self.by_user())))
+            || (prompt && next.max_wnd > 0 && next.len >= next.max_wnd / 2)
     }
 }
 
@@ -82,21 +88,23 @@ mod tests {
         nagle: false,
         ..NAGLE
     };
-    /// Part of the queue, small in the window, while something is outstanding.
-    const SHORT: Short = Short {
+    /// Part of the queue, little for the window, while something is outstanding.
+    const PART: Next = Next {
         len: 100,
+        mss: 1_000,
         drains: false,
         urgent: false,
         idle: false,
         max_wnd: 10_000,
+        overdue: false,
     };
     /// All of the queue.
-    const LAST: Short = Short {
+    const LAST: Next = Next {
         drains: true,
-        ..SHORT
+        ..PART
     };
-    const IDLE: Short = Short { idle: true, ..LAST };
-    const URGENT: Short = Short {
+    const IDLE: Next = Next { idle: true, ..LAST };
+    const URGENT: Next = Next {
         urgent: true,
         ..LAST
     };
@@ -121,15 +129,21 @@ mod tests {
 
     #[test]
     fn rfc9293_3_8_6_2_1_silly_window() {
-        assert!(
-            !PROMPT.lets_leave(SHORT),
-            "part of the queue in a small window"
-        );
-        let half = Short {
+        let nagle = |next| NAGLE.lets_leave(next);
+        let prompt = |next| PROMPT.lets_leave(next);
+        assert!(!prompt(PART), "part of the queue in a small window");
+        let half = Next {
             max_wnd: 200,
-            ..SHORT
+            ..PART
         };
-        assert!(PROMPT.lets_leave(half), "half the largest window");
-        assert!(!NAGLE.lets_leave(half), "but something is outstanding");
+        assert!(prompt(half), "half the largest window");
+        assert!(!nagle(half), "... while something is outstanding");
+        let full = Next { mss: 100, ..PART };
+        assert!(nagle(full), "a full segment");
+        let overdue = Next {
+            overdue: true,
+            ..PART
+        };
+        assert!(nagle(overdue), "the persist timer overrides the rest");
     }
 }
