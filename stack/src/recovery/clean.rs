@@ -88,7 +88,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if let Some(rtt) = rtt {
             self.rtt.on_sample(rtt, now);
             self.rto.on_rtt_sample(rtt, now);
-            self.rate.set_min_rtt(self.rtt.min().unwrap_or(rtt));
             self.backoff = 0;
             self.probe_unmeasured = false;
         }
@@ -106,7 +105,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
     ) {
         if self.needs.delivery_rate {
-            self.rate.sample(sample, self.board.una(), now);
+            let min_rtt = self.rtt.min().unwrap_or_default();
+            self.rate.sample(sample, self.board.una(), min_rtt, now);
         }
         self.with_cc_limited(now, cwnd_limited, |cc, view| cc.on_ack(sample, view));
     }

@@ -60,7 +60,6 @@ struct Rates {
     sent: VecDeque<(AbsSeq, State)>,
     /// `P` of the newest segment that the present ACK delivered, and its `send_elapsed`.
     newest: Option<(State, Duration)>,
-    min_rtt: Duration,
     /// `C.app_limited`: until this much is delivered, samples are limited by the application.
     app_limited_until: u64,
     /// What of `C.lost` the congestion control has not heard of.
@@ -80,15 +79,6 @@ impl RateEstimator {
     /// Bytes delivered so far, `C.delivered`.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
-    }
-
-    /// The smallest RTT known: samples over a shorter interval are thrown away.
-    #[inline]
-    pub(super) fn set_min_rtt(&mut self, min_rtt: Duration) {
-        if let Some(rates) = &mut self.rates {
-            cold_path();
-            rates.min_rtt = min_rtt;
-        }
     }
 
     /// `[start, end)` has left, for the first time or again; with it `in_flight` is in flight.
@@ -164,7 +154,13 @@ impl RateEstimator {
     /// acknowledged by its original). Asked once per ACK, after its last
     /// [`on_delivered`](Self::on_delivered); what lies below `una` is acknowledged.
     #[inline(never)]
-    pub(super) fn sample(&mut self, ack: &mut AckSample, una: AbsSeq, now: Instant) {
+    pub(super) fn sample(
+        &mut self,
+        ack: &mut AckSample,
+        una: AbsSeq,
+        min_rtt: Duration,
+        now: Instant,
+    ) {
         let Some(rates) = self.rates.as_mut() else {
             return;
         };
@@ -179,7 +175,7 @@ impl RateEstimator {
             return;
         };
         let interval = send_elapsed.max(now.since(sent.delivered_at));
-        if interval < rates.min_rtt {
+        if interval < min_rtt {
             return;
         }
         let sample = ack.rate.insert(RateSample::default());
@@ -277,6 +273,7 @@ mod tests {
     struct Flight {
         board: Scoreboard,
         rate: RateEstimator,
+        min_rtt: Duration,
     }
 
     impl Default for Flight {
@@ -286,6 +283,7 @@ mod tests {
             Self {
                 board: Scoreboard::new(),
                 rate: RateEstimator::of(&needs),
+                min_rtt: Duration::ZERO,
             }
         }
     }
@@ -316,7 +314,8 @@ mod tests {
 
         fn told(&mut self, now: Instant) -> AckSample {
             let mut told = AckSample::default();
-            self.rate.sample(&mut told, self.board.una(), now);
+            let una = self.board.una();
+            self.rate.sample(&mut told, una, self.min_rtt, now);
             told
         }
 
@@ -477,7 +476,7 @@ mod tests {
     fn impossible_samples_give_no_rate() {
         let mut f = Flight::default();
         assert_eq!(f.sample(us(5)), None);
-        f.rate.set_min_rtt(Duration::from_micros(50));
+        f.min_rtt = Duration::from_micros(50);
         let a = f.send(us(0), true);
         // A retransmission at 90 us, "acknowledged" 10 us later by the original.
         let again = f.send(us(90), true);
