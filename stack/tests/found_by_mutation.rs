@@ -19,7 +19,6 @@ use narrows::congestion::{
 use narrows::conn::icmp::IcmpPolicy;
 use narrows::conn::state::{CloseReason, State};
 use narrows::recovery::prr::Prr;
-use narrows::recovery::spurious::{Frto, FrtoFacts, FrtoVerdict};
 use narrows::wire::{Ecn, Flags};
 use narrows::{Duration, Instant};
 
@@ -492,40 +491,19 @@ fn acks_do_not_put_off_the_override_timer() {
 fn rfc9937_6_2_an_ack_is_worth_what_it_delivers() {
     let bytes = |n: u64| ByteCount::new(n * 1_000);
     let (mss, pipe) = (bytes(1), bytes(3));
-    let mut prr = Prr::new(bytes(20), bytes(10), RecoverySending::Prr);
+    let mut prr = Prr::new(bytes(20), bytes(10));
     for _ in 0..3 {
         // A segment more than was delivered, each time.
-        assert_eq!(prr.on_ack(bytes(1), pipe, mss, true), bytes(2));
+        assert_eq!(
+            prr.on_ack(bytes(1), pipe, mss, true, RecoverySending::Prr),
+            bytes(2)
+        );
         prr.on_sent(bytes(2));
     }
-    assert_eq!(prr.on_ack(bytes(2), pipe, mss, false), bytes(2));
-}
-
-/// RFC 5682 section 2.1 step 2b: who could not send anything new learns nothing from the next ACK.
-#[test]
-fn rfc5682_2_1_without_new_data_no_verdict() {
-    let ack = FrtoFacts {
-        ack: 2_000,
-        advanced: true,
-        repaired: true,
-        recover: 10_000,
-        highest: 2_000,
-        original_delivered: true,
-        duplicate: false,
-        sack: false,
-        can_send_new: true,
-    };
-    for (sends, verdict) in [
-        (false, FrtoVerdict::Conventional),
-        (true, FrtoVerdict::Spurious),
-    ] {
-        let mut frto = Frto::Retransmitted;
-        assert_eq!(frto.on_ack(ack), FrtoVerdict::Undecided);
-        if sends {
-            frto.on_new_data();
-        }
-        assert_eq!(frto.on_ack(ack), verdict);
-    }
+    assert_eq!(
+        prr.on_ack(bytes(2), pipe, mss, false, RecoverySending::Prr),
+        bytes(2)
+    );
 }
 
 /// RFC 3522 section 3.2: when the recovery is over, an old echo is that of an ACK that was late.

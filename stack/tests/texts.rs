@@ -208,12 +208,21 @@ fn rfc9937_4_the_reduction_for_a_mark_begins_at_once() {
 fn rfc9937_6_2_an_ack_that_delivers_nothing_changes_nothing() {
     let segments = |n: u64| ByteCount::new(n * 1_000);
     let mss = segments(1);
-    let mut prr = Prr::new(segments(20), segments(10), RecoverySending::Prr);
+    let mut prr = Prr::new(segments(20), segments(10));
     // Below ssthresh, and all is well: one segment more.
-    assert_eq!(prr.on_ack(mss, segments(4), mss, true), segments(2));
+    assert_eq!(
+        prr.on_ack(mss, segments(4), mss, true, RecoverySending::Prr),
+        segments(2)
+    );
     for pipe in [0, 4, 9, 10, 20] {
         for safe in [true, false] {
-            let sndcnt = prr.on_ack(ByteCount::ZERO, segments(pipe), mss, safe);
+            let sndcnt = prr.on_ack(
+                ByteCount::ZERO,
+                segments(pipe),
+                mss,
+                safe,
+                RecoverySending::Prr,
+            );
             assert_eq!((sndcnt, prr.allowance()), (segments(2), segments(2)));
         }
     }

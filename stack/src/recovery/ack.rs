@@ -393,7 +393,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// How much leaves in the present reduction follows what was delivered (RFC 9937).
     pub(super) fn tell_reduction(&mut self, seen: &Delivered, lost: Option<ByteCount>) {
         if let Some(prr) = self.episode.prr_mut() {
-            let goes_well = match self.policy.recovery {
+            let sending = self.policy.recovery;
+            let goes_well = match sending {
                 RecoverySending::PrrLinux43 => seen.repaired,
                 RecoverySending::Prr | RecoverySending::Pipe => seen.advanced,
             };
@@ -403,7 +404,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
                 true => ByteCount::MAX,
                 false => prr.undelivered(),
             };
-            prr.on_ack(seen.bytes.min(most), self.board.pipe(), self.mss, safe);
+            let delivered = seen.bytes.min(most);
+            prr.on_ack(delivered, self.board.pipe(), self.mss, safe, sending);
         }
     }
 

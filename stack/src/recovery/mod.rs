@@ -25,8 +25,7 @@ mod rate;
 mod reduction;
 pub mod scoreboard;
 mod sender;
-#[doc(hidden)]
-pub mod spurious;
+mod spurious;
 mod stats;
 mod timers;
 pub mod tlp;

@@ -21,8 +21,6 @@ pub struct Prr {
     ssthresh: ByteCount,
     prr_delivered: ByteCount,
     prr_out: ByteCount,
-    /// Which of the two: what leaves on an ACK while less is in flight than `ssthresh`.
-    sending: RecoverySending,
     /// What may leave until the next ACK.
     sndcnt: ByteCount,
 }
@@ -30,9 +28,8 @@ pub struct Prr {
 impl Prr {
     /// The reduction of a flight of `recover_fs` to `ssthresh` begins.
     /// Report the ACK that set it off with [`Self::on_ack`] as well.
-    pub fn new(recover_fs: ByteCount, ssthresh: ByteCount, sending: RecoverySending) -> Self {
+    pub fn new(recover_fs: ByteCount, ssthresh: ByteCount) -> Self {
         Self {
-            sending,
             recover_fs: recover_fs.max(ByteCount::new(1)),
             ssthresh,
             prr_delivered: ByteCount::ZERO,
@@ -43,13 +40,15 @@ impl Prr {
 
     /// An ACK delivered `delivered` bytes and left `pipe` in flight. `safe_ack`: it tells of no further
     /// loss, and advances SND.UNA (RFC 9937) or acknowledges what was sent again
-    /// (`tcp_cwnd_reduction` of Linux 4.3). Returns `sndcnt`, the bytes that may leave now.
+    /// (`tcp_cwnd_reduction` of Linux 4.3). `sending`, one of the two, says what leaves while less is in
+    /// flight than `ssthresh`. Returns `sndcnt`, the bytes that may leave now.
     pub fn on_ack(
         &mut self,
         delivered: ByteCount,
         pipe: ByteCount,
         mss: ByteCount,
         safe_ack: bool,
+        sending: RecoverySending,
     ) -> ByteCount {
         if delivered.is_zero() {
             return self.sndcnt;
@@ -61,7 +60,7 @@ impl Prr {
         } else {
             // PRR-CRB, and PRR-SSRB's extra segment while recovery goes well.
             let conserved = (self.prr_delivered - self.prr_out).max(delivered);
-            let bound = match (safe_ack, self.sending) {
+            let bound = match (safe_ack, sending) {
                 (true, _) => conserved + mss,
                 // What the ACK delivered, in whole segments.
                 (false, RecoverySending::PrrLinux43) => round_up(delivered, mss),
@@ -172,10 +171,16 @@ mod tests {
             let prr = prr.get_or_insert_with(|| {
                 let fs = segments(nxt - una - (sacked - 1));
                 assert_eq!(fs, segments(20));
-                Prr::new(fs, segments(10), RecoverySending::Prr)
+                Prr::new(fs, segments(10))
             });
             let mut sndcnt = prr
-                .on_ack(segments(1), pipe, ByteCount::new(MSS), una > before)
+                .on_ack(
+                    segments(1),
+                    pipe,
+                    ByteCount::new(MSS),
+                    una > before,
+                    RecoverySending::Prr,
+                )
                 .get()
                 / MSS;
             cwnds.push((pipe + prr.allowance()).get() / MSS);
@@ -217,22 +222,34 @@ mod tests {
     #[test]
     fn reduction_bounds() {
         let mss = ByteCount::new(MSS);
-        let mut prr = Prr::new(segments(20), segments(10), RecoverySending::Prr);
+        let mut prr = Prr::new(segments(20), segments(10));
         assert_eq!(
-            prr.on_ack(segments(1), segments(4), mss, false),
+            prr.on_ack(segments(1), segments(4), mss, false, RecoverySending::Prr),
             segments(1)
         );
         prr.on_sent(segments(1));
-        assert_eq!(prr.on_ack(segments(1), segments(4), mss, true), segments(2));
-        prr.on_sent(segments(2));
-        assert_eq!(prr.on_ack(segments(1), segments(9), mss, true), segments(1));
         assert_eq!(
-            prr.on_ack(ByteCount::ZERO, segments(9), mss, true),
+            prr.on_ack(segments(1), segments(4), mss, true, RecoverySending::Prr),
+            segments(2)
+        );
+        prr.on_sent(segments(2));
+        assert_eq!(
+            prr.on_ack(segments(1), segments(9), mss, true, RecoverySending::Prr),
+            segments(1)
+        );
+        assert_eq!(
+            prr.on_ack(
+                ByteCount::ZERO,
+                segments(9),
+                mss,
+                true,
+                RecoverySending::Prr
+            ),
             segments(1)
         );
         // At ssthresh nothing more leaves.
         assert_eq!(
-            prr.on_ack(segments(1), segments(10), mss, true),
+            prr.on_ack(segments(1), segments(10), mss, true, RecoverySending::Prr),
             ByteCount::ZERO
         );
     }
@@ -242,18 +259,36 @@ mod tests {
     #[test]
     fn linux_4_3_replaces_what_an_ack_delivers() {
         let mss = ByteCount::new(MSS);
-        let mut prr = Prr::new(segments(20), segments(10), RecoverySending::PrrLinux43);
+        let mut prr = Prr::new(segments(20), segments(10));
         let half = ByteCount::new(MSS / 2);
         assert_eq!(
-            prr.on_ack(segments(3), segments(4), mss, false),
+            prr.on_ack(
+                segments(3),
+                segments(4),
+                mss,
+                false,
+                RecoverySending::PrrLinux43
+            ),
             segments(3)
         );
         prr.on_sent(segments(1));
-        assert_eq!(prr.on_ack(half, segments(4), mss, false), segments(1));
-        assert_eq!(prr.on_ack(half, segments(4), mss, true), segments(4));
+        assert_eq!(
+            prr.on_ack(half, segments(4), mss, false, RecoverySending::PrrLinux43),
+            segments(1)
+        );
+        assert_eq!(
+            prr.on_ack(half, segments(4), mss, true, RecoverySending::PrrLinux43),
+            segments(4)
+        );
         // At ssthresh both are the same.
         assert_eq!(
-            prr.on_ack(segments(4), segments(10), mss, true),
+            prr.on_ack(
+                segments(4),
+                segments(10),
+                mss,
+                true,
+                RecoverySending::PrrLinux43
+            ),
             segments(3)
         );
     }
@@ -263,12 +298,15 @@ mod tests {
     fn first_retransmission_is_forced() {
         let mss = ByteCount::new(MSS);
         let almost = ByteCount::new(10 * MSS - 1);
-        let mut prr = Prr::new(segments(20), segments(10), RecoverySending::Prr);
-        assert_eq!(prr.on_ack(segments(1), almost, mss, false), mss);
+        let mut prr = Prr::new(segments(20), segments(10));
+        assert_eq!(
+            prr.on_ack(segments(1), almost, mss, false, RecoverySending::Prr),
+            mss
+        );
         prr.on_sent(mss);
         assert_eq!(prr.allowance(), ByteCount::ZERO);
         assert_eq!(
-            prr.on_ack(segments(1), almost, mss, false),
+            prr.on_ack(segments(1), almost, mss, false, RecoverySending::Prr),
             ByteCount::new(1)
         );
     }
@@ -286,11 +324,11 @@ mod tests {
             acks in proptest::collection::vec((0u64..100_000, 0u64..2_000_000, any::<bool>()), 1..50),
         ) {
             let mss = ByteCount::new(MSS);
-            let mut prr = Prr::new(ByteCount::new(fs), ByteCount::new(ssthresh), RecoverySending::Prr);
+            let mut prr = Prr::new(ByteCount::new(fs), ByteCount::new(ssthresh));
             let (mut delivered, mut out) = (0u64, 0u64);
             for (d, pipe, safe) in acks {
                 delivered += d;
-                let sndcnt = prr.on_ack(ByteCount::new(d), ByteCount::new(pipe), mss, safe).get();
+                let sndcnt = prr.on_ack(ByteCount::new(d), ByteCount::new(pipe), mss, safe, RecoverySending::Prr).get();
                 if d > 0 {
                     if pipe >= ssthresh {
                         let fair = u128::from(delivered) * u128::from(ssthresh) / u128::from(fs);
@@ -303,7 +341,7 @@ mod tests {
                 out += sndcnt;
             }
             prr.on_sent(ByteCount::MAX);
-            prr.on_ack(ByteCount::MAX, ByteCount::MAX, ByteCount::ZERO, true);
+            prr.on_ack(ByteCount::MAX, ByteCount::MAX, ByteCount::ZERO, true, RecoverySending::Prr);
         }
     }
 }

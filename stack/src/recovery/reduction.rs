@@ -203,12 +203,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// What says how much leaves in a reduction of `flight`.
     fn new_prr(&self, flight: Flight) -> Option<Box<Prr>> {
-        let sending = self.policy.recovery;
-        if sending == RecoverySending::Pipe {
-            return None;
-        }
-        let prr = Prr::new(flight.recover_fs, self.reduced_window(), sending);
-        Some(Box::new(prr))
+        let spreads = self.policy.recovery != RecoverySending::Pipe;
+        spreads.then(|| Box::new(Prr::new(flight.recover_fs, self.reduced_window())))
     }
 
     /// Where the reduction of the window leads.

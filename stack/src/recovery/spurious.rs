@@ -1,20 +1,21 @@
 //! Was the last reduction needed? F-RTO (RFC 5682), Eifel (RFC 3522, RFC 4015), D-SACK (RFC 3708).
 
+use super::ack::{AckInput, Delivered};
 use super::scoreboard::{AbsSeq, SentSegment};
 use crate::sparse::Sparse;
 use narrows_congestion::{ByteCount, Spurious};
 
 /// What must be remembered to find out that a reduction was unfounded.
 #[derive(Clone, Debug)]
-pub struct UndoRecord {
+pub(super) struct UndoRecord {
     /// Which kind of reduction.
-    pub kind: Spurious,
+    pub(super) kind: Spurious,
     /// In this window D-SACKs prove nothing (RFC 3708 section 3).
     ambiguous: bool,
     /// A D-SACK has come since the reduction: the peer tells of duplicates.
     peer_tells: bool,
     /// The reduction was taken back.
-    pub taken_back: bool,
+    pub(super) taken_back: bool,
     /// What was outstanding when it was is acknowledged: the round trip after that one has begun.
     second: bool,
     /// Where the first retransmission starts, and its TSval, where timestamps are on.
@@ -22,7 +23,7 @@ pub struct UndoRecord {
     /// SND.UNA and SND.NXT when it was made: evidence about other data says nothing.
     range: (AbsSeq, AbsSeq),
     /// Up to where an earlier reduction had answered.
-    pub answered: AbsSeq,
+    pub(super) answered: AbsSeq,
     /// SND.NXT when the episode ended: once that is acknowledged nothing more will be heard of
     /// its retransmissions.
     ended: Sparse<AbsSeq>,
@@ -31,7 +32,7 @@ pub struct UndoRecord {
 
 /// Whether what a reduction that was taken back had repaired beyond its window was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RepairedBeyond {
+pub(super) enum RepairedBeyond {
     /// It is not known yet.
     Undecided,
     /// Some of it was.
@@ -66,7 +67,7 @@ impl Copied {
 
 impl UndoRecord {
     /// A reduction of `kind` is made now, with `una..nxt` outstanding.
-    pub fn new(kind: Spurious, una: AbsSeq, nxt: AbsSeq, answered: AbsSeq) -> Self {
+    pub(super) fn new(kind: Spurious, una: AbsSeq, nxt: AbsSeq, answered: AbsSeq) -> Self {
         Self {
             kind,
             ambiguous: false,
@@ -103,7 +104,12 @@ impl UndoRecord {
     }
 
     /// A segment is retransmitted with this TSval; so many bytes that are lost wait for it yet.
-    pub fn on_retransmit(&mut self, segment: &SentSegment, tsval: Option<u32>, waiting: ByteCount) {
+    pub(super) fn on_retransmit(
+        &mut self,
+        segment: &SentSegment,
+        tsval: Option<u32>,
+        waiting: ByteCount,
+    ) {
         if self.ended.is_some() {
             return;
         }
@@ -132,25 +138,25 @@ impl UndoRecord {
 
     /// Recovery is over, with SND.NXT at `nxt`. Only D-SACKs can still tell that it was
     /// unfounded.
-    pub fn on_episode_end(&mut self, nxt: AbsSeq) {
+    pub(super) fn on_episode_end(&mut self, nxt: AbsSeq) {
         if self.ended.is_none() {
             self.ended = Sparse::some(nxt);
         }
     }
 
     /// With SND.UNA at `una` no evidence is to be expected any more.
-    pub fn is_over(&self, una: AbsSeq) -> bool {
+    pub(super) fn is_over(&self, una: AbsSeq) -> bool {
         self.ended.get().is_some_and(|end| una > end)
     }
 
     /// Whether an ACK that moves SND.UNA to `una` says nothing of it without a D-SACK, nor ends it.
-    pub fn awaits_dsack(&self, una: AbsSeq) -> bool {
+    pub(super) fn awaits_dsack(&self, una: AbsSeq) -> bool {
         !self.taken_back && self.ended.is_some() && !self.is_over(una)
     }
 
     /// The reduction is taken back, with SND.NXT at `nxt`: what is to be remembered of it, if
     /// anything.
-    pub fn taken_back(mut self, nxt: AbsSeq) -> Option<Self> {
+    pub(super) fn taken_back(mut self, nxt: AbsSeq) -> Option<Self> {
         self.beyond().next()?;
         self.taken_back = true;
         self.ended = Sparse::some(nxt);
@@ -161,7 +167,7 @@ impl UndoRecord {
     /// repaired beyond its window was lost, once that is known. Of a segment that was sent twice a peer
     /// that tells of duplicates reports one, unless either was lost. That has come once what left after
     /// the undo is acknowledged; a round trip more is for what the network reorders.
-    pub fn repaired_beyond(&mut self, una: AbsSeq, nxt: AbsSeq) -> RepairedBeyond {
+    pub(super) fn repaired_beyond(&mut self, una: AbsSeq, nxt: AbsSeq) -> RepairedBeyond {
         if !self.is_over(una) {
             return RepairedBeyond::Undecided;
         }
@@ -178,7 +184,7 @@ impl UndoRecord {
     /// Eifel detection (RFC 3522 section 3.2): an ACK that moves SND.UNA to `una`, past the first
     /// retransmission, echoes a timestamp older than it, so the original arrived. An ACK that stops
     /// short of it is of a hole that an earlier episode has filled, and says nothing.
-    pub fn eifel(&self, una: AbsSeq, tsecr: Option<u32>) -> bool {
+    pub(super) fn eifel(&self, una: AbsSeq, tsecr: Option<u32>) -> bool {
         let (Some((start, Some(retransmitted))), Some(echoed)) = (self.first, tsecr) else {
             return false;
         };
@@ -192,7 +198,7 @@ impl UndoRecord {
     /// `first_news`: it begins at SND.UNA, and nothing of the window was SACKed before. Then all
     /// of its acknowledgements were lost (step A.1), and nothing is undone; unless the window was
     /// one segment, whose acknowledgement may only have been delayed.
-    pub fn on_dsack(&mut self, (start, end): (AbsSeq, AbsSeq), first_news: bool) -> bool {
+    pub(super) fn on_dsack(&mut self, (start, end): (AbsSeq, AbsSeq), first_news: bool) -> bool {
         self.peer_tells = true;
         let of_window = start >= self.range.0 && end <= self.range.1;
         if of_window && first_news && end < self.range.1 {
@@ -219,7 +225,7 @@ impl UndoRecord {
 
 /// Where F-RTO (RFC 5682) stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Frto {
+pub(super) enum Frto {
     /// Not running.
     #[default]
     Off,
@@ -232,126 +238,83 @@ pub enum Frto {
     },
 }
 
-/// What an acknowledgement tells F-RTO.
-#[derive(Clone, Copy, Debug)]
-pub struct FrtoFacts {
-    /// SND.UNA, as the acknowledgement has it.
-    pub ack: AbsSeq,
-    /// It moved by that.
-    pub advanced: bool,
-    /// The whole of a segment that was retransmitted is acknowledged by it.
-    pub repaired: bool,
-    /// `recover`, `RecoveryPoint`: one past the highest sequence number sent before the timeout.
-    /// The RFC takes it at the first acknowledgement, before which nothing new has left; should a
-    /// congestion control let something out, that is no sign of what was sent before.
-    pub recover: AbsSeq,
-    /// One past the highest sequence number that it acknowledges or SACKs.
-    pub highest: AbsSeq,
-    /// Data sent before the timeout and never retransmitted was newly acknowledged or SACKed.
-    pub original_delivered: bool,
-    /// A duplicate acknowledgement (RFC 5681 section 2), or new SACK information.
-    pub duplicate: bool,
-    /// SACK is in use.
-    pub sack: bool,
-    /// There is new data that the peer's window admits.
-    pub can_send_new: bool,
-}
-
-impl FrtoFacts {
-    fn step_2(self) -> FrtoVerdict {
-        // What neither advances nor is a duplicate is waited out, with SACK duplicates as well.
-        if !self.advanced && (self.sack || !self.duplicate) {
-            return FrtoVerdict::Undecided;
-        }
-        // Of a part of what was retransmitted: a peer that divides its ACKs would have the next of
-        // them taken for that of an original.
-        let whole = self.advanced && self.repaired && self.ack < self.recover;
-        if whole && self.can_send_new {
-            FrtoVerdict::Undecided
-        } else {
-            FrtoVerdict::Conventional
-        }
-    }
-
-    /// `sent`: new segments since step 2.
-    fn step_3(self, sent: u8) -> FrtoVerdict {
-        if !self.advanced && !self.duplicate {
-            return FrtoVerdict::Undecided;
-        }
-        let (spurious, undecided) = if self.sack {
-            let before = self.highest <= self.recover;
-            (before && self.original_delivered, before && !self.duplicate)
-        } else {
-            (self.advanced && sent > 0, false)
-        };
-        if spurious {
-            FrtoVerdict::Spurious
-        } else if undecided {
-            // It acknowledges no segment whole.
-            FrtoVerdict::Undecided
-        } else {
-            FrtoVerdict::Conventional
-        }
-    }
-}
-
-/// The verdict of F-RTO on one acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrtoVerdict {
-    /// Go on as after any timeout.
-    Conventional,
-    /// Not decided.
-    Undecided,
-    /// The timeout was spurious.
-    Spurious,
-}
-
 impl Frto {
-    /// Take one acknowledgement (RFC 5682 sections 2.1 and 3.1).
-    pub fn on_ack(&mut self, facts: FrtoFacts) -> FrtoVerdict {
-        let verdict = match *self {
-            Self::Off => return FrtoVerdict::Conventional,
-            Self::Retransmitted => facts.step_2(),
-            Self::SendNew { sent } => facts.step_3(sent),
-        };
-        match (verdict, *self) {
-            (FrtoVerdict::Undecided, Self::Retransmitted) if facts.repaired => {
-                *self = Self::SendNew { sent: 0 };
+    /// Takes one acknowledgement, with what it delivered (RFC 5682 sections 2.1 and 3.1): whether it tells
+    /// that the timeout was spurious. `sack`: SACK is in use.
+    ///
+    /// `recover`, `RecoveryPoint`: one past the highest sequence number sent before the timeout. The RFC
+    /// takes it at the first acknowledgement, before which nothing new has left; should a congestion
+    /// control let something out, that is no sign of what was sent before.
+    pub(super) fn on_ack(
+        &mut self,
+        input: &AckInput<'_>,
+        seen: &Delivered,
+        recover: AbsSeq,
+        sack: bool,
+    ) -> bool {
+        let advanced = seen.advanced;
+        // RFC 5681 section 2, or new SACK information.
+        let duplicate = !seen.newly_sacked.is_zero() || (!advanced && input.pure);
+        match *self {
+            Self::Off => false,
+            // What neither advances nor is a duplicate is waited out, with SACK duplicates as well.
+            Self::Retransmitted if !advanced && (sack || !duplicate) => false,
+            Self::Retransmitted => {
+                // Of a part of what was retransmitted: a peer that divides its ACKs would have the next of
+                // them taken for that of an original.
+                let whole = advanced && seen.repaired && input.ack < recover;
+                *self = match whole && input.can_send_new {
+                    true => Self::SendNew { sent: 0 },
+                    false => Self::Off,
+                };
+                false
             }
-            (FrtoVerdict::Undecided, _) => {}
-            (FrtoVerdict::Conventional | FrtoVerdict::Spurious, _) => *self = Self::Off,
+            Self::SendNew { .. } if !advanced && !duplicate => false,
+            Self::SendNew { sent } => {
+                let (spurious, undecided) = if sack {
+                    let sacked = input.sack.iter().map(|block| block.1);
+                    let before = sacked.fold(input.ack, AbsSeq::max) <= recover;
+                    // Undecided if it acknowledges no segment whole.
+                    (before && seen.original, before && !duplicate)
+                } else {
+                    (advanced && sent > 0, false)
+                };
+                if spurious || !undecided {
+                    *self = Self::Off;
+                }
+                spurious
+            }
         }
-        verdict
     }
 
     /// Whether new data goes before retransmissions now.
-    pub fn wants_new_data(&self) -> bool {
+    pub(super) fn wants_new_data(&self) -> bool {
         matches!(self, Self::SendNew { sent: 0..=1 })
     }
 
     /// Whether retransmissions wait for the verdict: while new segments are to be sent before
     /// them, and when one has been. `new_data`: there is one that may be sent.
-    pub fn holds_retransmissions(&self, new_data: bool) -> bool {
+    pub(super) fn holds_retransmissions(&self, new_data: bool) -> bool {
         matches!(self, Self::SendNew { sent } if new_data || *sent > 0)
     }
 
     /// A segment was retransmitted; `first`: the one at SND.UNA. After another, or instead of new
     /// data, the next acknowledgement may be of that and proves nothing.
-    pub fn on_retransmit(&mut self, first: bool) {
+    pub(super) fn on_retransmit(&mut self, first: bool) {
         if !first || matches!(self, Self::SendNew { .. }) {
             *self = Self::Off;
         }
     }
 
     /// New data left.
-    pub fn on_new_data(&mut self) {
+    pub(super) fn on_new_data(&mut self) {
         if let Self::SendNew { sent } = self {
             *sent = sent.saturating_add(1);
         }
     }
 
     /// New data that counted as sent never left.
-    pub fn on_unsent(&mut self) {
+    pub(super) fn on_unsent(&mut self) {
         if let Self::SendNew { sent } = self {
             *sent = sent.saturating_sub(1);
         }
@@ -376,6 +339,48 @@ mod tests {
         board(start, end).first().unwrap()
     }
 
+    /// What an acknowledgement tells F-RTO.
+    #[derive(Clone, Copy)]
+    struct FrtoFacts {
+        ack: AbsSeq,
+        advanced: bool,
+        repaired: bool,
+        recover: AbsSeq,
+        highest: AbsSeq,
+        original_delivered: bool,
+        duplicate: bool,
+        sack: bool,
+        can_send_new: bool,
+    }
+
+    #[derive(Debug, PartialEq)]
+    enum FrtoVerdict {
+        Conventional,
+        Undecided,
+        Spurious,
+    }
+
+    fn on_ack(frto: &mut Frto, facts: FrtoFacts) -> FrtoVerdict {
+        let sack = [(facts.ack, facts.highest)];
+        let input = AckInput {
+            ack: facts.ack,
+            sack: &sack[usize::from(facts.highest == facts.ack)..],
+            pure: facts.duplicate,
+            can_send_new: facts.can_send_new,
+            ..AckInput::default()
+        };
+        let mut seen = Delivered::to(0);
+        seen.advanced = facts.advanced;
+        seen.repaired = facts.repaired;
+        seen.original = facts.original_delivered;
+        seen.newly_sacked = ByteCount::new(u64::from(facts.duplicate && facts.advanced));
+        match (frto.on_ack(&input, &seen, facts.recover, facts.sack), *frto) {
+            (true, Frto::Off) => FrtoVerdict::Spurious,
+            (false, Frto::Off) => FrtoVerdict::Conventional,
+            _ => FrtoVerdict::Undecided,
+        }
+    }
+
     const ACK: FrtoFacts = FrtoFacts {
         ack: 2_000,
         advanced: true,
@@ -391,12 +396,12 @@ mod tests {
     #[test]
     fn rfc5682_basic_two_advancing_acks_are_spurious() {
         let mut f = Frto::Retransmitted;
-        assert_eq!(f.on_ack(ACK), FrtoVerdict::Undecided);
+        assert_eq!(on_ack(&mut f, ACK), FrtoVerdict::Undecided);
         assert!(f.wants_new_data());
         f.on_new_data();
         f.on_new_data();
         assert!(!f.wants_new_data() && f.holds_retransmissions(false));
-        assert_eq!(f.on_ack(ACK), FrtoVerdict::Spurious);
+        assert_eq!(on_ack(&mut f, ACK), FrtoVerdict::Spurious);
         assert_eq!(f, Frto::Off);
     }
 
@@ -408,21 +413,24 @@ mod tests {
             ..ACK
         };
         let mut f = Frto::Retransmitted;
-        assert_eq!(f.on_ack(dup), FrtoVerdict::Conventional);
+        assert_eq!(on_ack(&mut f, dup), FrtoVerdict::Conventional);
         let mut f = Frto::Retransmitted;
-        f.on_ack(ACK);
+        on_ack(&mut f, ACK);
         f.on_new_data();
-        assert_eq!(f.on_ack(dup), FrtoVerdict::Conventional);
+        assert_eq!(on_ack(&mut f, dup), FrtoVerdict::Conventional);
     }
 
     #[test]
     fn rfc5682_without_new_data_no_verdict_is_possible() {
         let mut f = Frto::Retransmitted;
         assert_eq!(
-            f.on_ack(FrtoFacts {
-                can_send_new: false,
-                ..ACK
-            }),
+            on_ack(
+                &mut f,
+                FrtoFacts {
+                    can_send_new: false,
+                    ..ACK
+                }
+            ),
             FrtoVerdict::Conventional
         );
     }
@@ -501,5 +509,32 @@ mod tests {
         u.on_retransmit(&segment(100, 200), None, ByteCount::ZERO);
         assert!(!u.on_dsack((300, 400), false), "the network's copy");
         assert!(!u.on_dsack((100, 200), false));
+    }
+
+    /// RFC 5682 section 2.1 step 2b: who could not send anything new learns nothing from the next ACK.
+    #[test]
+    fn rfc5682_2_1_without_new_data_no_verdict() {
+        let ack = FrtoFacts {
+            ack: 2_000,
+            advanced: true,
+            repaired: true,
+            recover: 10_000,
+            highest: 2_000,
+            original_delivered: true,
+            duplicate: false,
+            sack: false,
+            can_send_new: true,
+        };
+        for (sends, verdict) in [
+            (false, FrtoVerdict::Conventional),
+            (true, FrtoVerdict::Spurious),
+        ] {
+            let mut frto = Frto::Retransmitted;
+            assert_eq!(on_ack(&mut frto, ack), FrtoVerdict::Undecided);
+            if sends {
+                frto.on_new_data();
+            }
+            assert_eq!(on_ack(&mut frto, ack), verdict);
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::ack::{AckInput, Delivered};
 use super::rare::Rare;
 use super::scoreboard::AbsSeq;
 use super::sender::Sender;
-use super::spurious::{Frto, FrtoFacts, FrtoVerdict, RepairedBeyond};
+use super::spurious::RepairedBeyond;
 use crate::trace::{Trace, TraceEvent};
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{CongestionControl, Instant, RtoPolicy, Spurious};
@@ -17,24 +17,12 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         seen: &Delivered,
         trace: &mut impl Trace,
     ) {
-        if self.episode.frto() != Frto::Off {
-            let sacked = input.sack.iter().map(|block| block.1);
-            let facts = FrtoFacts {
-                ack: input.ack,
-                advanced: seen.advanced,
-                repaired: seen.repaired,
-                recover: self.recover,
-                highest: sacked.fold(input.ack, AbsSeq::max),
-                original_delivered: seen.original,
-                duplicate: !seen.newly_sacked.is_zero() || (!seen.advanced && input.pure),
-                sack: self.policy.sack,
-                can_send_new: input.can_send_new,
-            };
-            let verdict = self.episode.frto_mut().map(|frto| frto.on_ack(facts));
-            if verdict == Some(FrtoVerdict::Spurious) {
-                self.undo_reduction(Spurious::Timeout, input, trace);
-                return;
-            }
+        let (recover, sack) = (self.recover, self.policy.sack);
+        if let Some(frto) = self.episode.frto_mut()
+            && frto.on_ack(input, seen, recover, sack)
+        {
+            self.undo_reduction(Spurious::Timeout, input, trace);
+            return;
         }
         // RFC 3708 section 3 step A.4: that a D-SACK means a copy of ours is not to be relied on.
         let never_again = |d: (AbsSeq, AbsSeq)| d.0 >= self.rare.retransmitted_to;
