@@ -1,5 +1,6 @@
 //! An ordered map that mostly has an entry or two, and takes no more memory than these need.
 
+use narrows_congestion::order::OrderedMap;
 use std::collections::BTreeMap;
 use std::slice;
 
@@ -7,15 +8,18 @@ use std::slice;
 const FEW: usize = 4;
 
 /// From positions to `V`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) enum Few<V> {
-    #[default]
-    Nothing,
     /// Here, for most never have another.
     One((u64, V)),
-    /// In their order.
-    List(Vec<(u64, V)>),
+    List(OrderedMap<u64, V>),
     Tree(BTreeMap<u64, V>),
+}
+
+impl<V> Default for Few<V> {
+    fn default() -> Self {
+        Self::List(OrderedMap::new())
+    }
 }
 
 impl<V: Copy> Few<V> {
@@ -23,7 +27,6 @@ impl<V: Copy> Few<V> {
     #[inline]
     fn listed(&self) -> Result<&[(u64, V)], &BTreeMap<u64, V>> {
         match self {
-            Self::Nothing => Ok(&[]),
             Self::One(entry) => Ok(slice::from_ref(entry)),
             Self::List(list) => Ok(list),
             Self::Tree(tree) => Err(tree),
@@ -77,27 +80,14 @@ impl<V: Copy> Few<V> {
     /// The value of `key` is `value` from now on.
     pub(super) fn insert(&mut self, key: u64, value: V) {
         match self {
-            Self::Nothing => return *self = Self::One((key, value)),
-            Self::One(entry) if entry.0 == key => return entry.1 = value,
-            Self::One(entry) => {
-                *self = Self::List(vec![*entry]);
+            Self::List(list) if list.is_empty() => *self = Self::One((key, value)),
+            Self::One(entry) if entry.0 == key => entry.1 = value,
+            Self::One(entry) => *self = Self::List([*entry, (key, value)].into_iter().collect()),
+            Self::List(list) if list.len() < FEW || list.contains_key(&key) => {
+                list.insert(key, value);
             }
-            Self::List(_) | Self::Tree(_) => {}
+            Self::List(_) | Self::Tree(_) => self.insert_in_tree(key, value),
         }
-        if let Self::List(list) = self {
-            let at = list.partition_point(|e| e.0 < key);
-            if let Some(entry) = list.get_mut(at).filter(|e| e.0 == key) {
-                entry.1 = value;
-                return;
-            }
-            if list.len() < FEW {
-                if list.len() == list.capacity() {
-                    list.reserve_exact(list.len());
-                }
-                return list.insert(at, (key, value));
-            }
-        }
-        self.insert_in_tree(key, value);
     }
 
     /// The same where they are many, now or already.
@@ -118,14 +108,11 @@ impl<V: Copy> Few<V> {
         match self {
             Self::One(entry) if entry.0 == key => {
                 let (_, value) = *entry;
-                *self = Self::Nothing;
+                *self = Self::default();
                 Some(value)
             }
-            Self::Nothing | Self::One(_) => None,
-            Self::List(list) => {
-                let at = list.iter().position(|e| e.0 == key)?;
-                Some(list.remove(at).1)
-            }
+            Self::One(_) => None,
+            Self::List(list) => list.remove(&key),
             Self::Tree(tree) => of_many(|| tree.remove(&key)),
         }
     }
