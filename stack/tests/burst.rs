@@ -2,7 +2,7 @@
 //! segments to loss recovery.
 
 use narrows::buffer::{RecvRing, SendRing};
-use narrows::config::{AckPolicy, Buffers, InitialWindow, TcpConfig};
+use narrows::config::{AckPolicy, Buffers, IdleRestart, InitialWindow, TcpConfig};
 use narrows::conn::Boxed;
 use narrows::endpoint::{ConnId, Endpoint, EndpointConfig, EndpointEvent};
 use narrows::wire::Flags;
@@ -237,4 +237,56 @@ fn the_last_segment_of_a_burst_keeps_its_fin() {
 #[test]
 fn must_61_a_burst_of_all_there_is_has_psh() {
     assert_eq!(five_segments(false), [(5, Flags::ACK | Flags::PSH)]);
+}
+
+/// RFC 2861 section 3.2: what a burst fills was used, and is kept when there is nothing more to send.
+#[test]
+fn rfc2861_3_2_a_window_that_a_burst_fills_is_kept() {
+    let tcp = Arc::new(TcpConfig {
+        idle_restart: IdleRestart::Rfc2861,
+        initial_window: InitialWindow::Segments(10),
+        ..TcpConfig::default()
+    });
+    let mut client = Host::new(EndpointConfig::new(tcp.clone(), [1; 16])).unwrap();
+    let mut server = Host::new(EndpointConfig::new(tcp, [2; 16])).unwrap();
+    let to = "10.0.0.2:80".parse().unwrap();
+    server.listen(to, 4, None).unwrap();
+    let mut now = Instant::ZERO + Duration::from_secs(1);
+    let from = "10.0.0.1:0".parse().unwrap();
+    let conn = client.connect(now, from, to, None).unwrap();
+    // Until there is nothing more to say.
+    let mut talk = |client: &mut Host, now: Instant| {
+        for _ in 0..4 {
+            while let Some((ip, tcp, view, _)) = client.poll_transmit_burst(now, MAX) {
+                let bytes: Vec<u8> = view.iter().collect();
+                server.handle_packet(now, &ip, &tcp, &bytes);
+            }
+            while let Some((ip, tcp, _)) = server.poll_transmit(now) {
+                client.handle_packet(now, &ip, &tcp, &[]);
+            }
+        }
+    };
+    let write = |client: &mut Host, segments: u64| {
+        let c = client.connection_mut(conn).unwrap();
+        let data = vec![0; (c.sender().mss() * segments).get() as usize];
+        assert_eq!(c.send(&data, data.len()).unwrap(), data.len());
+        data.len()
+    };
+    let window = |client: &Host| {
+        let sender = client.connection(conn).unwrap().sender();
+        sender.congestion().cwnd().get() / sender.mss().get()
+    };
+    talk(&mut client, now);
+    let rto = client.connection(conn).unwrap().sender().current_rto();
+    // For more than an RTO the window is not full, though no pause is as long.
+    now = now + rto * 3 / 5;
+    write(&mut client, 1);
+    talk(&mut client, now);
+    now = now + rto * 3 / 5;
+    let before = window(&client);
+    let bytes = write(&mut client, before);
+    let packet = client.poll_transmit_burst(now, MAX).unwrap();
+    assert_eq!(packet.2.iter().count(), bytes);
+    assert!(client.poll_transmit_burst(now, MAX).is_none());
+    assert_eq!(window(&client), before);
 }

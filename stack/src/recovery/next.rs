@@ -203,20 +203,14 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// How many full segments of new data may leave after one that has just left, where only the
-    /// congestion window has a say in it. Zero where more has (loss recovery, probes, pacing):
+    /// congestion window has a say in it. Zero where more has (loss recovery, probes, pacing, validation):
     /// [`next_segment`](Self::next_segment) knows about each.
     pub fn full_segments(&self, now: Instant) -> u64 {
-        let plain = self.episode.is_open()
-            && !self.probe_due
-            && self.rare.asked.packets.is_none()
-            && self.board.next_lost().is_none()
-            && self.waits_until(now, true).is_none()
-            && self.pacing_rate().is_none();
-        if !plain {
+        if !self.is_plain(now) {
             return 0;
         }
-        let records = self.policy.max_segments.saturating_sub(self.board.len());
-        let allowance = self.allowance(self.board.pipe()).get();
+        let records = self.policy.max_segments - self.board.len();
+        let allowance = self.plain_allowance().get();
         (allowance / self.mss.get().max(1)).min(records as u64)
     }
 }

@@ -285,24 +285,17 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         self.arm_pto(now);
     }
 
-    /// `count` full segments of new data leave, no more than
+    /// `count` full segments of new data leave after one that has just left, no more than
     /// [`full_segments`](Self::full_segments) said.
     pub fn on_sent_full(&mut self, count: u64, now: Instant) {
         if count == 0 {
             return;
         }
-        let (start, idle) = (self.nxt(), self.is_idle());
         self.board
             .push_burst(count, self.mss, now, self.rate.delivered());
-        self.rate
-            .on_sent((start, self.nxt()), now, idle, || self.board.pipe());
         self.segments += count;
-        self.last_sent_at = now;
         let bytes = self.mss * count;
         self.with_cc(now, |cc, view| cc.on_sent(bytes, view));
-        if self.rto_at.is_none() {
-            self.arm_rto(now);
-        }
         self.arm_pto(now);
     }
 
