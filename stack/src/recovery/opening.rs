@@ -61,9 +61,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             self.rare.asked.rto_floor = floor;
         }
         self.backoff = 0;
-        if let Some(rtt) = rtt {
-            self.rtt.on_sample(rtt, now);
-            self.rto.on_rtt_sample(rtt, now);
-        }
+        self.on_progress(rtt, now);
     }
 }

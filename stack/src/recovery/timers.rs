@@ -2,7 +2,7 @@
 //! follows when one fires.
 
 use super::episode::Episode;
-use super::rare::Rare;
+use super::rare::{Asked, Rare};
 use super::scoreboard::SentSegment;
 use super::sender::Sender;
 use super::spurious::Frto;
@@ -91,10 +91,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The timeout for a timer that is armed now.
     #[inline]
     pub fn draw_rto(&mut self) -> Duration {
-        let entropy = match Rare::asked(&mut self.rare) {
-            Some(asked) => asked.entropy(),
-            None => 0,
-        };
+        let entropy = Rare::asked(&mut self.rare).map_or(0, Asked::entropy);
         self.rto_with(entropy)
     }
 

@@ -176,17 +176,11 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         });
     }
 
-    /// The retransmission timer fired.
+    /// The retransmission timer fired: on with the RFC 5681 way of it, whatever the window was before.
     pub(super) fn validate_timeout(&mut self, now: Instant) {
         self.end_grant();
-        match Rare::validation(&mut self.rare) {
-            Some(Validation::Preserve(cwv)) => {
-                cwv.begin_anew();
-                self.pace_what_is_not_validated();
-            }
-            Some(Validation::Decay(used)) => used.restart(now),
-            None => {}
-        }
+        self.validate_undo();
+        self.validate_recovery_end(now);
     }
 
     /// There was no congestion after all.

@@ -258,10 +258,7 @@ impl NewCwv {
         if !self.is_non_validated() {
             return None;
         }
-        let pipe_ack = self
-            .pipe_ack
-            .value(at.rtt, at.now)
-            .unwrap_or(ByteCount::ZERO);
+        let pipe_ack = self.pipe_ack.value(at.rtt, at.now).unwrap_or_default();
         self.loss = Some(flight.min(at.cwnd).max(pipe_ack));
         self.loss
     }
@@ -274,18 +271,11 @@ impl NewCwv {
     }
 
     /// The recovery is over. If it began in the non-validated phase, the window to go on with:
-    /// (max(pipeACK, LossFlightSize) - R) / 2. pipeACK is undefined again.
+    /// (max(pipeACK, LossFlightSize) - R) / 2. In the validated phase, with pipeACK undefined again.
     pub(super) fn on_recovery_end(&mut self) -> Option<ByteCount> {
-        let loss = self.loss.take();
-        self.begin_anew();
+        let loss = self.loss;
+        *self = Self::new(self.initial_window);
         loss.map(|left| left / 2)
-    }
-
-    /// The retransmission timer fired: on with the RFC 5681 way of it, in the validated phase.
-    pub(super) fn begin_anew(&mut self) {
-        self.loss = None;
-        self.pipe_ack = PipeAck::default();
-        self.phase = Phase::Validated { until: None };
     }
 
     /// There was no congestion after all.
