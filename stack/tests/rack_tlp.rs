@@ -618,6 +618,35 @@ fn no_probe_without_sack_nor_outside_the_open_state() {
     assert_eq!(lab.conn.sender().pto_deadline(), None);
 }
 
+/// What judges by SACKs has no part in a connection without.
+#[test]
+fn without_sack_it_is_newreno() {
+    for detector in ["rack", "sack"] {
+        let mut lab = Lab::connected(
+            TcpConfig {
+                sack: false,
+                ..textbook(detector)
+            },
+            ms(100),
+        );
+        assert_eq!(lab.conn.sender().detector().name(), "newreno");
+        lab.write(5);
+        lab.wait(ms(100));
+        for _ in 0..3 {
+            lab.ack(0);
+        }
+        let sender = lab.conn.sender();
+        assert_eq!(sender.ca_state(), CaState::Recovery, "{detector}");
+        assert_eq!(sender.scoreboard().lost().get(), MSS, "{detector}");
+        lab.timer();
+        assert_eq!(state(&lab), CaState::Loss, "{detector}");
+        for _ in 0..3 {
+            lab.ack(1);
+        }
+        assert_eq!(state(&lab), CaState::Loss, "RFC 6582 section 3.2 step 6");
+    }
+}
+
 #[test]
 fn rfc8985_6_3_a_timeout_condemns_only_what_had_its_time() {
     let mut lab = Lab::connected(textbook("rack-notlp"), ms(100));

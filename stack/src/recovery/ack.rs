@@ -297,7 +297,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             newest,
             rtt: &self.rtt,
             mss: self.mss,
-            sack_ok: self.policy.sack,
             ca_state: self.episode.state(),
             recovery_point: self.recover,
             dup_thresh: self.policy.dup_thresh,

@@ -65,8 +65,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         now: Instant,
         trace: &mut impl Trace,
     ) {
-        if self.policy.sack
-            && let Some(newest) = newest
+        if let Some(newest) = newest
             && self.detector.on_progress(newest, now, &self.rtt)
         {
             return;

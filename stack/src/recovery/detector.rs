@@ -40,8 +40,6 @@ pub struct AckFacts<'a> {
     pub rtt: &'a RttEstimator,
     /// The effective segment size.
     pub mss: ByteCount,
-    /// SACK was negotiated.
-    pub sack_ok: bool,
     /// Where recovery stands before this ACK is judged.
     pub ca_state: CaState,
     /// `RecoveryPoint` of RFC 6675, `recover` of RFC 6582: one past the highest sequence number
@@ -54,7 +52,7 @@ pub struct AckFacts<'a> {
 }
 
 impl<'a> AckFacts<'a> {
-    /// An ACK that told nothing, in an open connection with SACK. Set the fields that matter.
+    /// An ACK that told nothing, in an open connection. Set the fields that matter.
     pub fn new(now: Instant, mss: ByteCount, rtt: &'a RttEstimator) -> Self {
         Self {
             now,
@@ -66,7 +64,6 @@ impl<'a> AckFacts<'a> {
             newest: None,
             rtt,
             mss,
-            sack_ok: true,
             ca_state: CaState::Open,
             recovery_point: 0,
             dup_thresh: DUP_THRESH,
@@ -100,7 +97,7 @@ pub trait LossDetector: Debug + Send {
     /// An ACK arrived.
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard);
 
-    /// With SACK, an ACK of new data with nothing amiss: no D-SACK, nothing SACKed, lost, or sent
+    /// An ACK of new data with nothing amiss: no D-SACK, nothing SACKed, lost, or sent
     /// twice, no recovery; `newest` is what it delivered last. Who [heeds](Self::heeds_progress) such
     /// ACKs may be quick about them, and answers with true; if not,
     /// [`on_ack`](Self::on_ack) is told all of it.
@@ -165,7 +162,8 @@ pub trait LossDetector: Debug + Send {
         false
     }
 
-    /// It needs SACK; if not, the connection does not negotiate it.
+    /// It needs SACK: where the peer has none, [`NewReno`] goes on in its stead. If not, the connection
+    /// does not negotiate it.
     fn uses_sack(&self) -> bool {
         true
     }
@@ -328,7 +326,6 @@ mod tests {
                 facts.dup_acks = dup_acks;
                 facts.dsack = what == 7;
                 facts.newest = newest;
-                facts.sack_ok = sack_ok;
                 facts.ca_state = STATES[usize::from(what) % 5];
                 facts.recovery_point = board.end();
                 let before = (waiting(&board), board.lost(), board.sacked());

@@ -66,11 +66,6 @@ impl NewReno {
     pub const fn new() -> Self {
         Self { recover: 0 }
     }
-
-    /// A timeout happened (step 6).
-    pub(super) fn note_rto(&mut self, board: &Scoreboard) {
-        self.recover = board.end();
-    }
 }
 
 impl<const GOES_BACK: bool> LossDetector for NewReno<GOES_BACK> {
@@ -126,8 +121,7 @@ impl<const GOES_BACK: bool> LossDetector for NewReno<GOES_BACK> {
 /// The conservative SACK-based detection of RFC 6675: a segment is lost when `DupThresh`
 /// discontiguous runs, or more than `(DupThresh - 1) * SMSS` bytes, above it are SACKed.
 ///
-/// A retransmission that is lost again is left to the timeout. Without SACK on the connection it
-/// does what [`NewReno`] does.
+/// A retransmission that is lost again is left to the timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sack6675 {
     /// `RescueRxt` of section 2, one past it: the end of the first segment retransmitted, then
@@ -135,7 +129,6 @@ pub struct Sack6675 {
     rescue_rxt: AbsSeq,
     /// One past the highest record that rule 3 sent again.
     high_speculated: AbsSeq,
-    without_sack: NewReno,
 }
 
 impl Sack6675 {
@@ -144,7 +137,6 @@ impl Sack6675 {
         Self {
             rescue_rxt: 0,
             high_speculated: 0,
-            without_sack: NewReno::new(),
         }
     }
 }
@@ -155,9 +147,6 @@ impl LossDetector for Sack6675 {
     }
 
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
-        if !facts.sack_ok {
-            return self.without_sack.on_ack(facts, board);
-        }
         let sacks = !board.sacked().is_zero();
         let judged = sacks && !(board.mark_lost_by_sacks(facts.dup_thresh, facts.mss)).is_zero();
         if facts.in_recovery() {
@@ -176,10 +165,6 @@ impl LossDetector for Sack6675 {
 
     fn heeds_progress(&self) -> bool {
         false
-    }
-
-    fn on_undo(&mut self) {
-        self.without_sack.on_undo();
     }
 
     fn speculate(&mut self, board: &mut Scoreboard, recovery_point: AbsSeq) -> Option<SentSegment> {
@@ -229,7 +214,6 @@ mod tests {
         ca_state: CaState,
         recovery_point: AbsSeq,
         dup_acks: u32,
-        sack_ok: bool,
     }
 
     impl<D: LossDetector> Rig<D> {
@@ -238,7 +222,6 @@ mod tests {
             board.set_start(1);
             let mut rig = Self {
                 board,
-                sack_ok: detector.uses_sack(),
                 detector,
                 ca_state: CaState::Open,
                 recovery_point: 1,
@@ -272,7 +255,6 @@ mod tests {
             facts.newly_delivered = delivered + newly_sacked;
             facts.newly_sacked = newly_sacked;
             facts.dup_acks = self.dup_acks;
-            facts.sack_ok = self.sack_ok;
             if self.board.una() >= self.recovery_point || self.detector.exits_on_partial_ack() {
                 self.ca_state = CaState::Open;
             }
@@ -446,16 +428,6 @@ mod tests {
         assert_eq!(speculate(), None, "one for each recovery");
     }
 
-    /// Without SACK on the connection the SACK detectors fall back.
-    #[test]
-    fn without_sack_it_is_newreno() {
-        let mut rig = Rig::new(Sack6675::new(), 10);
-        rig.sack_ok = false;
-        (0..2).for_each(|_| assert!(!rig.ack(0, &[])));
-        assert!(rig.ack(0, &[]));
-        assert!(rig.ack(4, &[]));
-    }
-
     /// The third duplicate ACK, and everything that was sent behind the first.
     #[test]
     fn three_duplicate_acks_condemn_all_that_is_outstanding() {
@@ -468,7 +440,6 @@ mod tests {
         let rtt = RttEstimator::new();
         for dup_acks in 1..=3 {
             let mut facts = AckFacts::new(Instant::ZERO, ByteCount::new(1_000), &rtt);
-            facts.sack_ok = false;
             facts.dup_acks = dup_acks;
             facts.recovery_point = 1;
             detector.on_ack(&facts, &mut board);

@@ -1,5 +1,6 @@
 //! What the handshake settles.
 
+use super::dup_thresh::NewReno;
 use super::rate::RateEstimator;
 use super::scoreboard::AbsSeq;
 use super::sender::{Sender, SenderPolicy};
@@ -8,7 +9,8 @@ use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant, RtoPol
 
 impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// The handshake is complete and has settled these values; `rtt` is what it measured, `floor`
-    /// that of the RTO until there is a sample.
+    /// that of the RTO until there is a sample. A loss detector that needs SACK gives place to
+    /// [`NewReno`] where there is none.
     pub fn begin(
         &mut self,
         mss: ByteCount,
@@ -20,6 +22,10 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     ) {
         self.mss = mss;
         self.policy = policy;
+        if !policy.sack && self.detector.uses_sack() {
+            self.detector = Box::new(NewReno::new());
+            (self.heeds_progress, self.probes_tail) = (false, false);
+        }
         self.needs = cc.needs();
         self.rate = RateEstimator::of(&self.needs);
         self.cc = cc;

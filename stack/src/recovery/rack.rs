@@ -2,7 +2,6 @@
 //! delivered. The tail loss probe of section 7 is in [`super::tlp`].
 
 use crate::recovery::detector::{AckFacts, LossDetector};
-use crate::recovery::dup_thresh::NewReno;
 use crate::recovery::scoreboard::{AbsSeq, Scoreboard, SentSegment};
 use crate::sparse::{Rarely, Sparse, begins};
 use narrows_congestion::{Duration, Instant, RttEstimator};
@@ -16,7 +15,7 @@ const REO_WND_PERSIST: u32 = 16;
 /// Two details of its own: the reordering timer is set to when the *first* segment under
 /// suspicion expires, not the last, so that each gets exactly its reordering window; and
 /// reordering is what the scoreboard saw of it ([`Scoreboard::reordering`]), for all segments of
-/// an ACK. Without SACK on the connection it does what [`NewReno`] does.
+/// an ACK.
 #[derive(Clone, Debug, Default)]
 pub struct RackTlp {
     without_probe: bool,
@@ -40,7 +39,6 @@ begins! {
         dsack_round: Option<AbsSeq> = None,
         recovering: bool = false,
         deadline: Sparse<Instant> = Sparse::NONE,
-        without_sack: NewReno = NewReno::new(),
     }
 }
 
@@ -151,9 +149,6 @@ impl LossDetector for RackTlp {
     }
 
     fn on_ack(&mut self, facts: &AckFacts<'_>, board: &mut Scoreboard) {
-        if !facts.sack_ok {
-            return self.state.without_sack.on_ack(facts, board);
-        }
         let nothing = facts.newest.is_none() && !facts.dsack && !facts.in_recovery();
         if nothing && self.state.is_as_it_began() {
             self.reo_wnd = self.state.reo_wnd(facts, board);
@@ -198,7 +193,6 @@ impl LossDetector for RackTlp {
         let state = &mut *self.state;
         state.deadline = Sparse::NONE;
         state.recovering = true;
-        state.without_sack.note_rto(board);
         let patience = state.rtt + self.reo_wnd;
         board.mark_lost_by_send_time(|segment| segment.sent_at + patience <= now);
         if let Some(first) = board.first().map(|r| r.start) {
@@ -210,7 +204,6 @@ impl LossDetector for RackTlp {
         let state = &mut *self.state;
         state.deadline = Sparse::NONE;
         state.newest = state.newest.filter(|newest| !newest.was_retransmitted());
-        state.without_sack.on_undo();
     }
 
     fn tail_loss_probe(&self) -> bool {
@@ -415,18 +408,5 @@ mod tests {
         rig.rack.on_rto(us(RTT + 1), &mut rig.board);
         assert_eq!(rig.lost(), [1]);
         rig.board.check_invariants();
-    }
-
-    #[test]
-    fn without_sack_it_is_newreno() {
-        let mut rig = Rig::new(5);
-        rig.board = Scoreboard::new();
-        rig.board.set_start(1);
-        (0..5).for_each(|i| rig.send(i));
-        let mut facts = AckFacts::new(us(RTT), ByteCount::new(MSS), &rig.rtt);
-        facts.sack_ok = false;
-        facts.dup_acks = 3;
-        rig.rack.on_ack(&facts, &mut rig.board);
-        assert!(!rig.board.lost().is_zero());
     }
 }
