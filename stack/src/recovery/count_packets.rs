@@ -14,7 +14,7 @@
 //! as many segments as its bytes would be if they were full, and one at least.
 
 use super::ack::Delivered;
-use super::rare::{Asked, Rare};
+use super::rare::Rare;
 use super::sender::Sender;
 use super::spurious::Frto;
 use narrows_congestion::{AckSample, ByteCount, CongestionControl, RtoPolicy};
@@ -47,12 +47,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
 
     /// At most `count` records outstanding from now on.
     pub(crate) fn limit_records(&mut self, count: usize) {
-        match Rare::asked(&mut self.rare) {
-            Some(Asked {
-                packets: Some(records),
-                ..
-            }) => *records = count,
-            _ => self.policy.max_segments = count,
+        match Rare::asked(&mut self.rare).and_then(|asked| asked.packets.as_mut()) {
+            Some(records) => *records = count,
+            None => self.policy.max_segments = count,
         }
         self.end_grant();
     }

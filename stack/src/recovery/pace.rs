@@ -1,6 +1,6 @@
 //! The pace: how fast the window is let out, where pacing is asked for.
 
-use super::rare::{Asked, Rare};
+use super::rare::Rare;
 use super::sender::Sender;
 use crate::config::PacingMode;
 use narrows_congestion::{CongestionControl, Duration, Instant, Rate, RtoPolicy};
@@ -62,10 +62,8 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
             return;
         }
         let rate = self.pacing_rate();
-        if let Some(Asked {
-            pacer: Some(pacer), ..
-        }) = Rare::asked(&mut self.rare)
-        {
+        let asked = Rare::asked(&mut self.rare);
+        if let Some(pacer) = asked.and_then(|asked| asked.pacer.as_mut()) {
             match rate {
                 Some(rate) => pacer.hasten(now, self.mss, rate),
                 None => pacer.forgive(),

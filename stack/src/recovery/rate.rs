@@ -108,9 +108,10 @@ impl RateEstimator {
 
     /// The application has nothing to send, although the window would admit it, with `in_flight`
     /// bytes outstanding: what is measured until that is delivered says little about the network.
-    pub(super) fn on_app_limited(&mut self, in_flight: u64) {
+    pub(super) fn on_app_limited(&mut self, in_flight: impl FnOnce() -> ByteCount) {
         if let Some(rates) = &mut self.rates {
-            rates.app_limited_until = self.delivered.saturating_add(in_flight).max(1);
+            let until = self.delivered.saturating_add(in_flight().get());
+            rates.app_limited_until = until.max(1);
         }
     }
 
@@ -396,7 +397,7 @@ mod tests {
     fn app_limited_ends_when_what_was_in_flight_is_delivered() {
         let mut f = Flight::default();
         let a = f.send(us(0), true);
-        f.rate.on_app_limited(SEG.get());
+        f.rate.on_app_limited(|| SEG);
         let b = f.send(us(50), false);
         assert!(!f.ack(&[a], us(100)).app_limited);
         assert!(f.ack(&[b], us(150)).app_limited);

@@ -64,11 +64,9 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
         if self.is_lost_again() {
             self.lower_window(CongestionEvent::Loss, flight, trace);
             // After a timeout slow start sends, not PRR.
-            if let Episode::Recovery { .. } = self.episode {
-                let renewed = self.new_prr(flight);
-                if let Episode::Recovery { prr, .. } = &mut self.episode {
-                    *prr = renewed;
-                }
+            let renewed = self.new_prr(flight);
+            if let Episode::Recovery { prr, .. } = &mut self.episode {
+                *prr = renewed;
             }
             self.rare.counted.lost_again += 1;
             self.force_one = true;

@@ -394,8 +394,6 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     /// There is nothing to send though the window would admit it: rate samples taken now measure
     /// the application, not the path.
     pub fn on_app_limited(&mut self) {
-        if self.needs.delivery_rate {
-            self.rate.on_app_limited(self.board.pipe().get());
-        }
+        self.rate.on_app_limited(|| self.board.pipe());
     }
 }
