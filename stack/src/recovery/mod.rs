@@ -2,7 +2,7 @@
 //! and how much may leave now.
 //!
 //! [`Sender`] ties the parts together: the [`Scoreboard`] knows what was sent, the
-//! [`LossDetector`] which of it is lost, [`prr`] how fast the window is given up, [`spurious`]
+//! [`LossDetector`] which of it is lost, [`prr`] how fast the window is given up, `spurious`
 //! whether that was right, and the congestion control and RTO policy what the window and the
 //! timeout are.
 
