@@ -7,6 +7,7 @@ use crate::pair;
 use crate::pair::lone::{Lone, Out, ack, in_state, plain, syn, text};
 use crate::pair::{Pair, bytes};
 use narrows::config::{EcnMode, InitialWindow, Keepalive, Lifetimes, RecoverySending, TcpConfig};
+use narrows::congestion::CongestionControl;
 use narrows::congestion::registry::CongestionRegistry;
 use narrows::conn::Event;
 use narrows::conn::icmp::{IcmpOutcome, SoftError};
@@ -426,7 +427,7 @@ fn may_18_other_congestion_controls_are_there() {
         let mut p = Pair::connected(config, TcpConfig::default());
         p.transfer(&bytes(100_000), SEC * 10);
         assert_eq!(p.server_got.len(), 100_000);
-        assert_eq!(p.client.congestion_name(), name);
+        assert_eq!(p.client.sender().congestion().name(), name);
     }
 }
 

@@ -14,9 +14,7 @@ use crate::recovery::SenderPolicy;
 use crate::sparse::{Sparse, begins};
 use crate::trace::{TimeoutCause, TraceEvent};
 use crate::wire::{Ecn, Flags, Seq, TcpHeader};
-use narrows_congestion::{
-    AnyCongestion, ByteCount, CongestionControl, Duration, FlowStart, Instant,
-};
+use narrows_congestion::{AnyCongestion, ByteCount, Duration, FlowStart, Instant};
 use std::net::IpAddr;
 
 /// A smaller MSS in a SYN is an attack or an error.
@@ -425,10 +423,5 @@ impl<T: TcpTypes> Connection<T> {
     /// An initial sequence number beyond everything this connection used.
     pub(crate) fn next_incarnation_iss(&self) -> Seq {
         self.iss + self.snd.nxt() as u32 + 65_535 + 2
-    }
-
-    /// The congestion control that the connection runs, by name.
-    pub fn congestion_name(&self) -> &'static str {
-        self.snd.congestion().name()
     }
 }

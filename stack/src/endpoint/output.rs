@@ -105,10 +105,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if self.has_strays {
             return Some(NextOutput::Stray);
         }
-        let next = |conn: &mut Connection<T>| match max {
-            0 => conn.output(now, out),
-            _ => conn.output_burst(now, max, out),
-        };
+        let next = |conn: &mut Connection<T>| conn.output_burst(now, max, out);
         self.next_conn(now, next).map(NextOutput::Conn)
     }
 
@@ -223,7 +220,7 @@ impl<T: TcpTypes> Endpoint<T> {
         if !conn.owes_disorder_ack() {
             return None;
         }
-        conn.output(now, out)?;
+        conn.output_burst(now, 0, out)?;
         Some(NextOutput::Conn(slot))
     }
 }

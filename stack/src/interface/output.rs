@@ -217,7 +217,7 @@ impl<T: ByteTcp> Interface<T> {
                 match conn.plain(&out) {
                     None => any(conn.packet(out)),
                     Some(segment) => {
-                        let (size, body) = (conn.cut_at(&out), conn.payload(&out));
+                        let (size, body) = (conn.cut_at(&out), conn.leaving(out.payload));
                         let head = link.head(mac, Headers::Plain(&segment), &body, size, buf);
                         (head, body, Last::Plain(segment, body.len()))
                     }

@@ -271,7 +271,7 @@ impl<C: CongestionControl, R: RtoPolicy> Sender<C, R> {
     }
 
     /// New data up to `end` leaves.
-    #[inline]
+    #[inline(always)] // Of each packet.
     pub fn on_sent_new(&mut self, end: AbsSeq, now: Instant) {
         let (start, idle) = (self.nxt(), self.is_idle());
         let bytes = ByteCount::new(end - start);

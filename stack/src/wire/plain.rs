@@ -66,6 +66,21 @@ pub struct PlainSegment {
     pub hop_limit: u8,
 }
 
+/// Blank: from nowhere to nowhere.
+impl Default for PlainSegment {
+    #[inline]
+    fn default() -> Self {
+        Self {
+            src: Ipv4Addr::UNSPECIFIED,
+            dst: Ipv4Addr::UNSPECIFIED,
+            tcp: PlainHeader::default(),
+            ecn: Ecn::default(),
+            dscp: 0,
+            hop_limit: 0,
+        }
+    }
+}
+
 impl PlainSegment {
     /// The header of the packet, like any other.
     #[inline]

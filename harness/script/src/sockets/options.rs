@@ -7,6 +7,7 @@ use super::{Sockets, Stuck, refused};
 use crate::profile::Profile;
 use crate::setup;
 use narrows::config::Keepalive;
+use narrows::congestion::CongestionControl;
 use narrows::{ByteCount, Duration};
 
 type Tried = Result<Reply, Stuck>;
@@ -196,7 +197,9 @@ impl Sockets {
         let tcp = &socket.tcp;
         let n = match name {
             "TCP_CONGESTION" => {
-                let word = conn.map_or("", |c| c.congestion_name()).to_owned();
+                let word = conn
+                    .map_or("", |c| c.sender().congestion().name())
+                    .to_owned();
                 return Ok(Reply::Answer(Answer::giving(0, Gave::Word(word))));
             }
             "SO_ERROR" => {

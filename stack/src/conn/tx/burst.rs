@@ -1,5 +1,6 @@
 //! Several segments as one: what a device with segmentation offload is given.
 
+use super::output::New;
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
@@ -34,13 +35,15 @@ impl<T: TcpTypes> Connection<T> {
         max: u64,
         out: &mut Output,
     ) -> Option<Emitted> {
-        self.output(now, out)?;
-        let made = Some(Emitted::MoreMayFollow);
+        let made = self.output(now, out)?;
         let mss = self.snd.mss().get();
         let first = out.payload_len();
-        if first != mss || out.tcp.flags.intersects(SINGLE) || out.payload.end + 1 != self.snd.nxt()
+        if made == Emitted::Last
+            || first != mss
+            || out.plain.tcp.flags.intersects(SINGLE)
+            || out.payload.end + 1 != self.snd.nxt()
         {
-            return made;
+            return Some(made);
         }
         let count = self.full_segments(max.saturating_sub(first), now);
         if count > 0 {
@@ -51,7 +54,10 @@ impl<T: TcpTypes> Connection<T> {
         }
         while out.payload_len() + mss <= max {
             // A FIN leaves on its own, urgent data too.
-            let Some((len, false)) = self.new_data(now) else {
+            let Some(New {
+                len, fin: false, ..
+            }) = self.new_data(now)
+            else {
                 break;
             };
             let NextSegment::New { allowance } = self.snd.next_segment(now, true) else {
@@ -70,9 +76,9 @@ impl<T: TcpTypes> Connection<T> {
             }
         }
         let drains = self.snd.nxt() == self.send_buf.end() + 1;
-        out.tcp.flags |= Flags::PSH.when(drains && self.hold.pushes());
+        out.plain.tcp.flags |= Flags::PSH.when(drains && self.hold.pushes());
         self.look_for_fewer_unsent();
-        made
+        Some(made)
     }
 
     /// How many of the full segments that follow are to leave for sure, of `max` bytes at most.

@@ -1,46 +1,20 @@
-//! What is to leave next, where nothing is amiss: new data, or an acknowledgement.
+//! Whether something is to leave, and whether more may follow.
 
 use super::Emitted;
-use super::segment::Begun;
 use crate::buffer::SendBuffer;
 use crate::conn::state::State;
-use crate::conn::{Connection, Rare, TcpTypes, tracer};
+use crate::conn::{Connection, TcpTypes, tracer};
 use crate::trace::{Held, TraceEvent};
-use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, Instant};
 
-/// What is to leave.
-pub(super) enum Due {
-    Nothing,
-    /// A segment as most are.
-    Plain(Begun, Emitted),
-    /// What [`Connection::rare_output`] gives.
-    Rare,
-}
-
 impl<T: TcpTypes> Connection<T> {
-    /// What is to leave next.
-    #[inline(always)]
-    pub(super) fn due(&mut self, now: Instant) -> Due {
-        self.fills_window = false;
-        match self.data_due(now) {
-            Due::Nothing if self.owes_ack() => Due::Plain(self.begin_ack(), self.behind_ack()),
-            Due::Nothing => {
-                self.trace_held(now);
-                Due::Nothing
-            }
-            due => due,
-        }
-    }
-
-    /// Something besides data and an acknowledgement has a say in what leaves.
+    /// Something may leave before data does, or data may not leave at all.
     #[inline(always)]
     pub(super) fn has_rare_output(&self) -> bool {
-        let rare = |rare: &Rare| rare.reset_due.is_some() || rare.snd_up.is_some();
         self.state != State::Established
-            || self.rare.as_changed().is_some_and(rare)
+            || (self.rare.as_changed()).is_some_and(|rare| rare.reset_due.is_some())
             || self.ack.has_past()
-            || self.probe_keepalive
+            || self.ooo.has_disorder()
     }
 
     /// An acknowledgement is to leave, though no data does.
@@ -67,60 +41,30 @@ impl<T: TcpTypes> Connection<T> {
             && self.snd.rests()
     }
 
-    /// The next segment with data where nothing is amiss, and nothing but the windows and what there
-    /// is to send says what leaves.
+    /// Nothing but the windows and what there is to send says when new data leaves.
     #[inline(always)]
-    fn data_due(&mut self, now: Instant) -> Due {
-        if self.has_rare_output() || self.ooo.has_disorder() {
-            return Due::Rare;
-        }
-        if self.rests() {
-            return Due::Nothing;
-        }
-        if self.fin_queued
-            || self.probe_window
-            || self.path_mtu.is_searched()
-            || !self.snd.is_plain(now)
-        {
-            return Due::Rare;
-        }
+    pub(super) fn is_plain(&self, now: Instant) -> bool {
+        !self.fin_queued
+            && !self.probe_window
+            && !self.probe_keepalive
+            && !self.path_mtu.is_searched()
+            && self.snd.is_plain(now)
+    }
+
+    /// What follows new data that left where all [was plain](Self::is_plain): of what is queued the peer's
+    /// window admits `left` bytes more, and congestion control let out `room`.
+    #[inline(always)]
+    pub(super) fn behind_plain(&mut self, left: u64, room: ByteCount) -> Emitted {
         let mss = self.snd.mss().get();
-        let queued = self.send_buf.end() + 1 - self.snd.nxt();
-        let usable = self.usable();
-        let len = queued.min(usable).min(mss);
-        let idle = self.snd.is_idle();
-        if len == 0 && (queued == 0 || !idle) {
-            return Due::Nothing;
-        }
-        // A closed window is the persist timer's.
-        if len == 0 || (len < mss && !self.is_worth_a_segment(len, len == queued, false)) {
-            return Due::Rare;
-        }
-        if idle {
-            cold_path();
-            self.after_idle(now);
-        }
-        let room = self.snd.plain_allowance();
-        if room.get() < len {
-            cold_path();
-            self.snd.on_cwnd_limited();
-            return Due::Nothing;
-        }
-        let begun = self.new_segment(len, false, false, now);
-        let (queued, usable) = (queued - len, usable - len);
-        if queued == 0 || usable == 0 {
-            return Due::Plain(begun, Emitted::Last);
-        }
-        if queued.min(usable) >= mss
+        self.fills_window = left >= mss
             && self.snd.plain_allowance_after_one(room).get() < mss
             && self.snd.scoreboard().len() < self.snd.record_limit()
             // The first of a pace: when the next may leave is to be asked for.
-            && !self.snd.has_pace()
-        {
-            self.fills_window = true;
-            return Due::Plain(begun, Emitted::Last);
+            && !self.snd.has_pace();
+        match left == 0 || self.fills_window {
+            true => Emitted::Last,
+            false => Emitted::MoreMayFollow,
         }
-        Due::Plain(begun, Emitted::MoreMayFollow)
     }
 
     /// How much more the peer's window has room for.

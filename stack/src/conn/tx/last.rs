@@ -184,7 +184,7 @@ impl Twins {
             let [mut a, mut b] = [Output::default(), Output::default()];
             let made = self.told.output(now, &mut a);
             assert_eq!(made, self.asked.output(now, &mut b));
-            assert_eq!((&a.tcp, &a.payload), (&b.tcp, &b.payload));
+            assert_eq!((&a.plain, &a.payload), (&b.plain, &b.payload));
             if made == Some(Emitted::Last) {
                 self.last.push(a.payload_len());
                 self.told.on_last_sent(now);

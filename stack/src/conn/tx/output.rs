@@ -1,7 +1,5 @@
 //! What leaves next: RST, SYN, retransmissions, new data, probes, acknowledgements.
 
-use super::due::Due;
-use super::segment::Begun;
 use super::silly_window::{LONGEST_HOLD, Next};
 use crate::buffer::SendBuffer;
 use crate::conn::mtu_probing::NextProbe;
@@ -10,9 +8,9 @@ use crate::conn::timers::Timer;
 use crate::conn::timestamps::echo_only;
 use crate::conn::{Connection, TcpTypes, tracer};
 use crate::recovery::{AbsSeq, NextSegment, SentSegment};
-use crate::sparse::Sparse;
 use crate::trace::TraceEvent;
-use crate::wire::{Beside, Ecn, Flags, PlainHeader, Seq, TcpHeader};
+use crate::wire::{Beside, Flags, PlainHeader, PlainSegment, Seq, TcpHeader};
+use core::ops::ControlFlow::{self, Break, Continue};
 use core::ops::Range;
 use narrows_congestion::hint::cold_path;
 use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
@@ -23,10 +21,10 @@ use narrows_congestion::{ByteCount, CongestionControl, Duration, Instant};
 /// written in smaller pieces waits until all its earlier writes are in the cache.
 #[derive(Default)]
 pub(crate) struct Output {
-    pub(in crate::conn) ecn: Ecn,
-    pub(in crate::conn) tcp: PlainHeader,
-    pub(in crate::conn) payload: Range<u64>,
-    /// What there is no place for in `tcp`.
+    /// But for what all packets of the connection have.
+    pub(in crate::conn) plain: PlainSegment,
+    pub(crate) payload: Range<u64>,
+    /// What there is no place for in `plain`.
     pub(in crate::conn) beside: Beside,
 }
 
@@ -34,12 +32,24 @@ impl Output {
     /// The header, whatever is in it.
     #[inline]
     pub(crate) fn header(&mut self) -> TcpHeader {
-        self.tcp.with(std::mem::take(&mut self.beside))
+        self.plain.tcp.with(std::mem::take(&mut self.beside))
     }
     /// Bytes of payload.
     pub(crate) fn payload_len(&self) -> u64 {
         self.payload.end - self.payload.start
     }
+}
+
+/// New data that may leave as a segment.
+#[derive(Clone, Copy)]
+pub(super) struct New {
+    pub(super) len: u64,
+    /// The FIN goes with it.
+    pub(super) fin: bool,
+    /// It is all that is queued.
+    pub(super) drains: bool,
+    /// So much of what is queued behind it the window admits, too.
+    pub(super) left: u64,
 }
 
 /// There is a segment in the [`Output`], which otherwise is as it was.
@@ -53,16 +63,39 @@ pub(crate) enum Emitted {
 
 impl<T: TcpTypes> Connection<T> {
     /// Writes the next segment, if there is one, into `out`, which is blank.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn output(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
-        match self.due(now) {
-            Due::Nothing => None,
-            Due::Plain(begun, made) => {
-                self.put_here(begun, now, out);
-                Some(made)
-            }
-            Due::Rare => self.rare_output(now, out),
+        self.fills_window = false;
+        if self.has_rare_output()
+            && let Break(made) = self.before_data(now, out)
+        {
+            return made;
         }
+        let data = if self.rests() {
+            None
+        } else {
+            self.data(now, out)
+        };
+        let made = match data {
+            Some(made) => made,
+            None if std::mem::take(&mut self.probe_keepalive) => {
+                cold_path();
+                self.begin_ack(now, out);
+                // RFC 9293 section 3.8.4: a sequence number the peer has had.
+                out.plain.tcp.seq = out.plain.tcp.seq - 1;
+                Emitted::MoreMayFollow
+            }
+            None if self.owes_ack() => {
+                self.begin_ack(now, out);
+                self.behind_ack()
+            }
+            None => {
+                self.trace_held(now);
+                return None;
+            }
+        };
+        self.complete(now, out);
+        Some(made)
     }
 
     /// What [`output`](Self::output) made last has left, and nothing was done since: as if it had
@@ -75,158 +108,161 @@ impl<T: TcpTypes> Connection<T> {
         self.trace_held(now);
     }
 
-    /// [`Self::output`] of what most segments are not.
+    /// RST, SYN, and acknowledgements that go ahead of data. What leaves, if anything, where no data
+    /// does.
     #[inline(never)]
-    pub(super) fn rare_output(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
+    fn before_data(&mut self, now: Instant, out: &mut Output) -> ControlFlow<Option<Emitted>> {
         if let Some(seq) = self.rare.changed().and_then(|rare| rare.reset_due.take()) {
             cold_path();
-            return Some(self.reset(seq, now, out));
+            self.reset(seq, now, out);
+            return Break(Some(Emitted::MoreMayFollow));
         }
         match self.state {
-            State::Closed(_) => return None,
+            State::Closed(_) => return Break(None),
             State::SynSent | State::SynReceived(_) if self.handshake.due => {
                 let (ecn, mut tcp) = self.syn_header(now);
-                out.ecn = ecn;
+                out.plain.ecn = ecn;
                 self.ride_on_syn(&mut tcp, &mut out.payload);
                 let (plain, rare) = PlainHeader::split(tcp);
-                (out.tcp, out.beside) = (plain, Beside::Rare(rare));
-                return Some(Emitted::MoreMayFollow);
+                (out.plain.tcp, out.beside) = (plain, Beside::Rare(rare));
+                return Break(Some(Emitted::MoreMayFollow));
             }
-            State::SynSent => return None,
+            State::SynSent => return Break(None),
             State::SynReceived(_) if !self.is_early() => {
-                return self.owes_ack().then(|| self.pure_ack(now, out));
+                return Break(self.owes_ack().then(|| {
+                    self.pure_ack(now, out);
+                    Emitted::MoreMayFollow
+                }));
             }
             _ => {}
         }
         if let Some(past) = self.ack.take_past() {
             cold_path();
             let was_due = self.ack.is_due();
-            let made = self.pure_ack(now, out);
-            out.tcp.ack = self.rcv_seq(past.rcv_nxt);
+            self.pure_ack(now, out);
+            out.plain.tcp.ack = self.rcv_seq(past.rcv_nxt);
             // The window counts from the older acknowledgement: the right edge stays where it is.
-            out.tcp.window = self.window_field(past.rcv_nxt, now);
-            out.tcp.flags = out.tcp.flags.without(Flags::ECE) | Flags::ECE.when(past.ece);
+            out.plain.tcp.window = self.window_field(past.rcv_nxt, now);
+            out.plain.tcp.flags =
+                out.plain.tcp.flags.without(Flags::ECE) | Flags::ECE.when(past.ece);
             if past.settles {
                 self.ack.on_settled();
             } else if was_due {
                 self.ack.force();
             }
-            return Some(made);
+            return Break(Some(Emitted::MoreMayFollow));
         }
         // SACK blocks would not fit beside a full segment: they go ahead on their own.
         if self.ack.is_due() && self.sack && self.ooo.has_disorder() {
-            let made = self.pure_ack(now, out);
-            let more = self.probe_keepalive || !self.rests();
-            return Some(if more { made } else { Emitted::Last });
-        }
-        if self.state != State::TimeWait
-            && !self.rests()
-            && let Some(made) = self.rare_data(now, out)
-        {
-            return Some(made);
-        }
-        if std::mem::take(&mut self.probe_keepalive) {
-            let made = self.pure_ack(now, out);
-            // RFC 9293 section 3.8.4: a sequence number the peer has had.
-            out.tcp.seq = self.seq(self.snd.nxt()) - 1;
-            return Some(made);
-        }
-        if self.owes_ack() {
-            cold_path();
             self.pure_ack(now, out);
-            return Some(self.behind_ack());
+            let more = self.probe_keepalive || !self.rests();
+            return Break(Some(match more {
+                true => Emitted::MoreMayFollow,
+                false => Emitted::Last,
+            }));
         }
-        self.trace_held(now);
-        None
+        Continue(())
     }
 
-    /// The next segment with data or FIN where more than the windows has a say.
-    #[inline] // One place asks.
-    fn rare_data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
-        loop {
-            let new = self.new_data(now);
-            match self.snd.next_segment(now, new.is_some()) {
-                NextSegment::Retransmit(segment) => {
-                    let segment = self.snd.fit(segment);
-                    self.retransmission(&segment, now, out);
-                    return Some(Emitted::MoreMayFollow);
-                }
-                NextSegment::New { allowance } => {
-                    let (mut len, mut fin) = new?;
-                    let next = match () {
-                        () if allowance.get() < len => NextProbe::Wait,
-                        () if self.path_mtu.is_searched() => self.mtu_probe(len, allowance, now),
-                        () => NextProbe::None,
-                    };
-                    match next {
-                        NextProbe::None => {}
-                        NextProbe::Payload(longer) => (len, fin) = (longer, false),
-                        // Never a shorter segment because of the congestion window.
-                        NextProbe::Wait => {
-                            self.snd.on_cwnd_limited();
-                            return None;
-                        }
-                    }
-                    if self.snd.is_idle() {
-                        self.after_idle(now);
-                    }
-                    let start = self.snd.nxt();
-                    let probe = start + len > self.snd.una() + self.window.wnd();
-                    if probe {
-                        cold_path();
-                        self.rare.probe_sent = Sparse::some(start);
-                    }
-                    let begun = self.new_segment(len, fin, probe, now);
-                    self.put(begun, now, out);
-                    self.mark_urgent(start, out);
-                    if let NextProbe::Payload(_) = next {
-                        cold_path();
-                        self.snd.on_mtu_probe(start);
-                    }
-                    return Some(Emitted::MoreMayFollow);
-                }
-                NextSegment::Wait(at) => {
-                    cold_path();
-                    self.rare.pace_at = Some(at);
-                    return None;
-                }
-                NextSegment::Blocked
-                    if new.is_some() && self.snd.may_lack_records() && self.has_more_records() => {}
-                NextSegment::Blocked => {
-                    if new.is_none() && self.snd.nxt() == self.send_buf.end() + 1 {
-                        self.snd.on_app_limited();
-                        if self.snd.validates_window() {
-                            let offered = ByteCount::new(self.window.max_wnd());
-                            self.snd.validate_empty_queue(offered, now);
-                        }
-                    }
-                    return None;
-                }
-            }
-        }
-    }
-
-    /// How much new data would leave as the next segment, and whether the FIN goes with it.
-    pub(super) fn new_data(&mut self, now: Instant) -> Option<(u64, bool)> {
-        let data_end = self.send_buf.end() + 1;
-        let nxt = self.snd.nxt();
-        if !self.can_send_new(self.snd.una()) && !self.probe_window {
-            if nxt < data_end && self.snd.is_idle() {
-                cold_path();
-                self.arm_persist(Duration::ZERO, now);
-            }
+    /// Begins the next segment with data or FIN.
+    #[inline(always)] // One place asks.
+    fn data(&mut self, now: Instant, out: &mut Output) -> Option<Emitted> {
+        let plain = self.is_plain(now);
+        let (new, allowance) = match plain {
+            true => (self.new_data(now)?, self.snd.plain_allowance()),
+            false => match self.rare_data(now, out) {
+                Continue(allowed) => allowed,
+                Break(made) => return made,
+            },
+        };
+        // Never a shorter segment because of the congestion window.
+        if allowance.get() < new.len {
+            cold_path();
+            self.snd.on_cwnd_limited();
             return None;
         }
-        let Some(queued) = data_end.checked_sub(nxt) else {
+        if self.snd.is_idle() {
+            cold_path();
+            self.after_idle(now);
+        }
+        let start = self.snd.nxt();
+        self.begin_new(new, now, out);
+        self.mark_urgent(start, out);
+        if plain {
+            return Some(self.behind_plain(new.left, allowance));
+        }
+        if new.len > self.snd.mss().get() {
+            cold_path();
+            self.snd.on_mtu_probe(start);
+        }
+        Some(Emitted::MoreMayFollow)
+    }
+
+    /// The new data that may leave where more than the windows has a say, and how much congestion control
+    /// admits. Otherwise what leaves in its place is begun.
+    #[inline(never)]
+    fn rare_data(
+        &mut self,
+        now: Instant,
+        out: &mut Output,
+    ) -> ControlFlow<Option<Emitted>, (New, ByteCount)> {
+        loop {
+            let new = self.new_data(now);
+            match (self.snd.next_segment(now, new.is_some()), new) {
+                (NextSegment::Retransmit(segment), _) => {
+                    let segment = self.snd.fit(segment);
+                    self.begin_again(&segment, now, out);
+                    return Break(Some(Emitted::MoreMayFollow));
+                }
+                (NextSegment::New { allowance }, Some(mut new)) => {
+                    if new.len <= allowance.get() && self.path_mtu.is_searched() {
+                        match self.mtu_probe(new.len, allowance, now) {
+                            NextProbe::None => {}
+                            NextProbe::Payload(longer) => new.len = longer,
+                            NextProbe::Wait => return Continue((new, ByteCount::ZERO)),
+                        }
+                    }
+                    return Continue((new, allowance));
+                }
+                (NextSegment::Wait(at), _) => {
+                    cold_path();
+                    self.rare.pace_at = Some(at);
+                    return Break(None);
+                }
+                (NextSegment::Blocked, Some(_))
+                    if self.snd.may_lack_records() && self.has_more_records() => {}
+                (NextSegment::Blocked, None) if self.snd.nxt() == self.send_buf.end() + 1 => {
+                    self.snd.on_app_limited();
+                    if self.snd.validates_window() {
+                        let offered = ByteCount::new(self.window.max_wnd());
+                        self.snd.validate_empty_queue(offered, now);
+                    }
+                    return Break(None);
+                }
+                _ => return Break(None),
+            }
+        }
+    }
+
+    /// The new data that would leave as the next segment.
+    #[inline(always)]
+    pub(super) fn new_data(&mut self, now: Instant) -> Option<New> {
+        let Some(queued) = (self.send_buf.end() + 1).checked_sub(self.snd.nxt()) else {
             cold_path();
             self.probe_window = false;
             return None;
         };
-        let usable = self.usable();
         let mss = self.snd.mss().get();
+        let usable = self.usable();
         let mut len = queued.min(usable).min(mss);
-        if self.probe_window && len == 0 && queued > 0 {
+        if len == 0 && queued > 0 {
             cold_path();
+            if !self.probe_window {
+                if self.snd.is_idle() {
+                    self.arm_persist(Duration::ZERO, now);
+                }
+                return None;
+            }
             // RFC 9293 section 3.8.6.1: at least one octet into the closed window.
             len = 1;
         }
@@ -237,13 +273,19 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         }
+        let new = New {
+            len,
+            fin,
+            drains,
+            left: queued.min(usable).saturating_sub(len),
+        };
         // Nothing more is asked of a full one.
         if len >= mss {
-            return Some((len, fin));
+            return Some(new);
         }
         cold_path();
-        if self.is_worth_a_segment(len, drains, fin) {
-            return Some((len, fin));
+        if self.is_worth_a_segment(new) {
+            return Some(new);
         }
         if self.snd.is_idle() {
             let least = if self.hold.by_user() && drains {
@@ -256,16 +298,16 @@ impl<T: TcpTypes> Connection<T> {
         None
     }
 
-    /// Whether `len` bytes of what is queued, all of it if that `drains`, and with it the FIN may
-    /// leave as a segment.
+    /// Whether it may leave.
     #[inline]
-    pub(super) fn is_worth_a_segment(&self, len: u64, drains: bool, fin: bool) -> bool {
+    fn is_worth_a_segment(&self, new: New) -> bool {
+        let New { len, drains, .. } = new;
         let nxt = self.snd.nxt();
         self.hold.lets_leave(Next {
             len,
             mss: self.snd.mss().get(),
             drains,
-            urgent: fin
+            urgent: new.fin
                 || self.rare.snd_up.get().is_some_and(|up| nxt < up)
                 || (self.hold.by_user()
                     && self.rare.pushed_to.get().is_some_and(|to| nxt + len <= to)),
@@ -282,50 +324,46 @@ impl<T: TcpTypes> Connection<T> {
         self.timers.arm_if_idle(Timer::Persist, now + wait);
     }
 
-    fn retransmission(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) {
+    /// Begins a segment that was `sent` before.
+    fn begin_again(&mut self, sent: &SentSegment, now: Instant, out: &mut Output) {
         let tsval = self.ts.in_use.then(|| self.ts.clock(now));
         self.snd.on_retransmit(sent.start, now, tsval);
         let stream_end = self.send_buf.end() + 1;
         let data_end = sent.end.min(stream_end);
         let drains = data_end == stream_end && data_end > sent.start;
-        let flags = Flags::ACK
+        out.plain.tcp.seq = self.seq(sent.start);
+        out.plain.tcp.flags = Flags::ACK
             | Flags::FIN.when(sent.end > stream_end)
             | Flags::PSH.when(drains && self.hold.pushes());
+        out.plain.ecn = self.ecn.codepoint(false);
+        out.payload = sent.start - 1..data_end - 1;
+        self.mark_urgent(sent.start, out);
         tracer(&mut self.trace, now)(TraceEvent::Retransmit {
             offset: sent.start - 1,
             bytes: ByteCount::new(data_end - sent.start),
         });
-        let begun = Begun {
-            seq: self.seq(sent.start),
-            flags,
-            ecn: self.ecn.codepoint(false),
-            payload: sent.start - 1..data_end - 1,
-        };
-        self.put(begun, now, out);
-        self.mark_urgent(sent.start, out);
     }
 
-    fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) -> Emitted {
-        out.ecn = self.ecn.codepoint(false);
+    fn reset(&mut self, seq: Seq, now: Instant, out: &mut Output) {
+        out.plain.ecn = self.ecn.codepoint(false);
         out.payload = self.nothing();
-        out.tcp.src_port = self.ends.local_port;
-        out.tcp.dst_port = self.ends.remote_port;
-        out.tcp.seq = seq;
-        out.tcp.flags = Flags::RST;
+        out.plain.tcp.src_port = self.ends.local_port;
+        out.plain.tcp.dst_port = self.ends.remote_port;
+        out.plain.tcp.seq = seq;
+        out.plain.tcp.flags = Flags::RST;
         // The answer to an unacceptable ACK in SYN-SENT and SYN-RECEIVED takes its sequence number
         // from it and says no more. When we end the connection ourselves the peer may be in
         // SYN-SENT, where only an ACK makes a RST believable.
         if matches!(self.state, State::Closed(_)) {
-            out.tcp.flags |= Flags::ACK;
-            out.tcp.ack = self.rcv_nxt_seq();
+            out.plain.tcp.flags |= Flags::ACK;
+            out.plain.tcp.ack = self.rcv_nxt_seq();
         }
         // RFC 7323 sections 3.2 and 5.2: once agreed; before, an echo of what it answers.
         let refused = (self.handshake.changed()).and_then(|h| h.refused_tsval.take());
-        out.tcp.timestamps = match self.ts.in_use {
+        out.plain.tcp.timestamps = match self.ts.in_use {
             true => Some(self.ts.option(now)),
             false => refused.map(echo_only),
         };
-        Emitted::MoreMayFollow
     }
 
     /// RFC 5681 section 4.1: no burst after an idle period longer than the RTO; or what the
