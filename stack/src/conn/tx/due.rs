@@ -46,7 +46,6 @@ impl<T: TcpTypes> Connection<T> {
     pub(super) fn is_plain(&self, now: Instant) -> bool {
         !self.fin_queued
             && !self.probe_window
-            && !self.probe_keepalive
             && !self.path_mtu.is_searched()
             && self.snd.is_plain(now)
     }
@@ -61,7 +60,7 @@ impl<T: TcpTypes> Connection<T> {
             && self.snd.scoreboard().len() < self.snd.record_limit()
             // The first of a pace: when the next may leave is to be asked for.
             && !self.snd.has_pace();
-        match left == 0 || self.fills_window {
+        match (left == 0 || self.fills_window) && !self.probe_keepalive {
             true => Emitted::Last,
             false => Emitted::MoreMayFollow,
         }

@@ -185,15 +185,14 @@ impl<T: TcpTypes> Connection<T> {
             cold_path();
             self.after_idle(now);
         }
-        let start = self.snd.nxt();
         self.begin_new(new, now, out);
-        self.mark_urgent(start, out);
+        self.mark_urgent(out);
         if plain {
             return Some(self.behind_plain(new.left, allowance));
         }
         if new.len > self.snd.mss().get() {
             cold_path();
-            self.snd.on_mtu_probe(start);
+            self.snd.on_mtu_probe(out.payload.start + 1);
         }
         Some(Emitted::MoreMayFollow)
     }
@@ -337,7 +336,7 @@ impl<T: TcpTypes> Connection<T> {
             | Flags::PSH.when(drains && self.hold.pushes());
         out.plain.ecn = self.ecn.codepoint(false);
         out.payload = sent.start - 1..data_end - 1;
-        self.mark_urgent(sent.start, out);
+        self.mark_urgent(out);
         tracer(&mut self.trace, now)(TraceEvent::Retransmit {
             offset: sent.start - 1,
             bytes: ByteCount::new(data_end - sent.start),

@@ -6,7 +6,6 @@ use super::output::New;
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes, payload_mss};
-use crate::recovery::AbsSeq;
 use crate::sparse::Sparse;
 use crate::wire::{Beside, Flags, RareHeader, SackBlocks, Timestamps};
 use core::ops::Range;
@@ -45,10 +44,11 @@ impl<T: TcpTypes> Connection<T> {
         self.look_for_fewer_unsent();
     }
 
-    /// Some of the data from `start` on, which `out` has, may be urgent.
-    pub(super) fn mark_urgent(&mut self, start: AbsSeq, out: &mut Output) {
+    /// Some of the data that `out` has may be urgent.
+    pub(super) fn mark_urgent(&mut self, out: &mut Output) {
         if let Some(up) = self.rare.as_changed().and_then(|rare| rare.snd_up.get()) {
             cold_path();
+            let start = out.payload.start + 1;
             if start < up {
                 out.plain.tcp.flags |= Flags::URG;
                 // RFC 9293 section 3.8.5 with RFC 6093's reading: the offset of what follows the
