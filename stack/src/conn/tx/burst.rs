@@ -1,6 +1,6 @@
 //! Several segments as one: what a device with segmentation offload is given.
 
-use super::output::New;
+use super::output::NewData;
 use super::{Emitted, Output};
 use crate::buffer::SendBuffer;
 use crate::conn::{Connection, TcpTypes};
@@ -54,7 +54,7 @@ impl<T: TcpTypes> Connection<T> {
         }
         while out.payload_len() + mss <= max {
             // A FIN leaves on its own, urgent data too.
-            let Some(New {
+            let Some(NewData {
                 len, fin: false, ..
             }) = self.new_data(now)
             else {

@@ -42,7 +42,7 @@ impl Output {
 
 /// New data that may leave as a segment.
 #[derive(Clone, Copy)]
-pub(super) struct New {
+pub(super) struct NewData {
     pub(super) len: u64,
     /// The FIN goes with it.
     pub(super) fin: bool,
@@ -204,7 +204,7 @@ impl<T: TcpTypes> Connection<T> {
         &mut self,
         now: Instant,
         out: &mut Output,
-    ) -> ControlFlow<Option<Emitted>, (New, ByteCount)> {
+    ) -> ControlFlow<Option<Emitted>, (NewData, ByteCount)> {
         loop {
             let new = self.new_data(now);
             match (self.snd.next_segment(now, new.is_some()), new) {
@@ -245,7 +245,7 @@ impl<T: TcpTypes> Connection<T> {
 
     /// The new data that would leave as the next segment.
     #[inline(always)]
-    pub(super) fn new_data(&mut self, now: Instant) -> Option<New> {
+    pub(super) fn new_data(&mut self, now: Instant) -> Option<NewData> {
         let Some(queued) = (self.send_buf.end() + 1).checked_sub(self.snd.nxt()) else {
             cold_path();
             self.probe_window = false;
@@ -272,7 +272,7 @@ impl<T: TcpTypes> Connection<T> {
             self.probe_window = false;
             return None;
         }
-        let new = New {
+        let new = NewData {
             len,
             fin,
             drains,
@@ -299,8 +299,8 @@ impl<T: TcpTypes> Connection<T> {
 
     /// Whether it may leave.
     #[inline]
-    fn is_worth_a_segment(&self, new: New) -> bool {
-        let New { len, drains, .. } = new;
+    fn is_worth_a_segment(&self, new: NewData) -> bool {
+        let NewData { len, drains, .. } = new;
         let nxt = self.snd.nxt();
         self.hold.lets_leave(Next {
             len,

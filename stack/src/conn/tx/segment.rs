@@ -2,7 +2,7 @@
 //! connection carries.
 
 use super::Output;
-use super::output::New;
+use super::output::NewData;
 use crate::buffer::{RecvBuffer, SendBuffer};
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, TcpTypes, payload_mss};
@@ -15,7 +15,7 @@ use narrows_congestion::hint::cold_path;
 impl<T: TcpTypes> Connection<T> {
     /// Begins a segment of new data.
     #[inline(always)]
-    pub(super) fn begin_new(&mut self, new: New, now: Instant, out: &mut Output) {
+    pub(super) fn begin_new(&mut self, new: NewData, now: Instant, out: &mut Output) {
         self.timers.stop(Timer::Persist);
         let start = self.snd.nxt();
         let end = start + new.len;
